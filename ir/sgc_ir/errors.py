@@ -1,0 +1,85 @@
+"""Every error that sgc raises on purpose.
+
+    SgcError
+    +-- CompileError      a program, graph or constraint is refused (file, line)
+    +-- ArtifactError     bytes or text that are not a graph of this version
+    +-- GenerationError   a node of a running program failed (program, instance, node, source)
+    +-- ToolError         a Python tool raised, or is not registered
+    +-- BackendError      a backend failed or refuses what was asked of it
+    +-- ModelError        a model or tokenizer cannot be loaded
+    +-- InputError        an argument or input row is missing, unknown or of the wrong type
+
+Each message is one line: cause, place, next step.
+"""
+
+from __future__ import annotations
+
+
+class SgcError(Exception):
+    """Root of all errors of sgc."""
+
+
+class CompileError(SgcError):
+    """A program that cannot be compiled, or a construct that is refused.
+
+    Args:
+        message: cause and advice, without the place.
+        file: the user's source file, or None.
+        line: 1-based line in `file`, or None.
+    """
+
+    def __init__(self, message: str, file: str | None = None, line: int | None = None) -> None:
+        self.reason = message
+        self.file = file
+        self.line = line
+        place = f"{file}:{line}: " if file is not None and line is not None else ""
+        super().__init__(place + message)
+
+
+class ArtifactError(SgcError):
+    """Bytes or text that cannot be read as a graph."""
+
+
+class GenerationError(SgcError):
+    """A node of a running program failed; the cause is in `__cause__`.
+
+    Args:
+        message: what happened, without the place.
+        program: name of the program that holds the node.
+        instance: index of the input row (0 for a single run).
+        node: dynamic path of the node, for example `f0[2]/g1`.
+        source: `FILE:LINE` of the statement, or None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        program: str = "",
+        instance: int = 0,
+        node: str = "",
+        source: str | None = None,
+    ) -> None:
+        self.reason = message
+        self.program = program
+        self.instance = instance
+        self.node = node
+        self.source = source
+        place = f" at {source}" if source else ""
+        super().__init__(f"{program}[{instance}] node {node}{place}: {message}")
+
+
+class ToolError(SgcError):
+    """A tool raised, is not registered, or gave something that is not JSON data."""
+
+
+class BackendError(SgcError):
+    """A backend failed, cannot be had, or refuses a parameter by name."""
+
+
+class ModelError(SgcError):
+    """A model file or tokenizer is missing, damaged or of an unknown kind."""
+
+
+class InputError(SgcError):
+    """An argument is missing, unknown or of the wrong type."""

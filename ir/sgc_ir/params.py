@@ -1,0 +1,141 @@
+"""What a generation call asks for: sampling parameters and constraints, in one frozen record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+CHOICE_METHODS = (
+    "token_length_normalized",
+    "greedy_token_selection",
+    "unconditional_likelihood_normalized",
+)
+DTYPES = ("int", "float", "bool", "str")
+GREEDY_TEMPERATURE = 1e-6  # below this, sampling is greedy
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """Parameters of one model call, defaults resolved.
+
+    `stop` and `stop_token_ids` are tuples; `top_k` <= 0 means no limit; `seed` None means that
+    the seed comes from the node's path. At most one of `regex, json_schema, grammar, choices,
+    dtype` is set.
+    """
+
+    max_tokens: int = 128
+    min_tokens: int = 0
+    n: int = 1
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    stop_regex: tuple[str, ...] = ()
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    min_p: float = 0.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: Mapping[str, float] | None = None
+    ignore_eos: bool = False
+    seed: int | None = None
+    logprobs: bool = False
+    top_logprobs: int = 0
+    regex: str | None = None
+    json_schema: Any = None  # plain JSON data (dict or bool); pydantic models are turned into it
+    json_style: str | None = None
+    grammar: str | None = None
+    choices: tuple[str, ...] | None = None
+    method: str = CHOICE_METHODS[0]
+    distribution: str | None = None
+    dtype: Literal["int", "float", "bool", "str"] | None = None
+    heal: bool = False
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature < GREEDY_TEMPERATURE
+
+    @property
+    def constraint(self) -> str | None:
+        """Name of the constraint that is set, or None."""
+        for name in ("regex", "json_schema", "grammar", "choices", "dtype"):
+            if getattr(self, name) is not None:
+                return name
+        return None
+
+    def override(self, values: Mapping[str, Any]) -> SamplingParams:
+        """A copy with `values` set; None values and lists are normalised. See `normalize`."""
+        return replace(self, **normalize(values)) if values else self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data under gen's argument names; tuples become lists."""
+        return {
+            f.name: list(v) if isinstance(v := getattr(self, f.name), tuple) else v
+            for f in fields(self)
+        }
+
+
+PARAM_NAMES = tuple(f.name for f in fields(SamplingParams))
+
+
+def normalize(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Check types and ranges of gen's arguments and bring them to `SamplingParams`' form.
+
+    None means unset and is dropped. Raises ValueError or TypeError with a one-line reason that
+    names the parameter (the caller adds the place).
+    """
+    from sgc_ir.checks import check_param  # the table of rules; kept apart from the record
+
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        if value is None:
+            continue
+        out[name] = check_param(name, value)
+    set_constraints = [
+        n for n in ("regex", "json_schema", "grammar", "choices", "dtype") if n in out
+    ]
+    if len(set_constraints) > 1:
+        raise ValueError(
+            f"{' and '.join(set_constraints)} together; a gen takes one constraint, drop the others"
+        )
+    if out.get("n", 1) > 1 and "choices" in out:
+        raise ValueError("n > 1 together with choices; choices are deterministic, drop n")
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts of one or more model calls; `cached_tokens` depends on cache state, the
+    other three are reproducible."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    forced_tokens: int = 0
+    cached_tokens: int = 0
+    scored_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Usage)))
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What a backend returns for one gen (one sample) or select.
+
+    Attributes:
+        text: decoded text without stop text and EOS; for select the chosen choice.
+        token_ids: ids that stay in the stream for this call.
+        finish_reason: `stop | eos | length | constraint`; `choice` for select.
+        matched: the stop string, regex or token id that ended the call, or None.
+        complete: False when `max_tokens` cut a regex or grammar short.
+        meta: further plain data: `logprobs`, `top_logprobs`, `scores` (choice order) ...
+    """
+
+    text: str
+    token_ids: Sequence[int] = ()
+    finish_reason: str = "stop"
+    matched: str | int | None = None
+    complete: bool = True
+    usage: Usage = field(default_factory=Usage)
+    meta: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Tensor operations: one plain and, later, one fast version of each."""

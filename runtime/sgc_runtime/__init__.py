@@ -1,0 +1,1 @@
+"""What runs a graph: executor, streams, backends, and the engine with its radix cache."""

@@ -1,0 +1,1 @@
+"""Backends that answer a stream's calls."""

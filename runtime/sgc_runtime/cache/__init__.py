@@ -1,0 +1,1 @@
+"""KV pool and radix tree over token ids."""

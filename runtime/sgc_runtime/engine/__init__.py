@@ -1,0 +1,1 @@
+"""The engine: one scheduler and one step loop over the KV pool."""

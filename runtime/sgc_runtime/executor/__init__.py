@@ -1,0 +1,1 @@
+"""Streams and the graph executor: one event loop, no thread per stream."""

@@ -1,0 +1,132 @@
+"""The protocol between streams and whatever answers their calls; the executor owns it.
+
+A backend opens `BackendStream`s. The executor appends pieces to a stream, asks it to generate or
+to select, forks it and closes it. All methods are called on the event loop; `generate` and
+`select` are coroutines and may be cancelled. Calls on one stream never overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sgc_ir.params import CallResult, SamplingParams
+
+Message = Mapping[str, Any]  # {"role": str, "content": str}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of prompt.
+
+    `control` text came from a chat template and its control tokens count as such; in other text
+    whatever looks like a control token is ordinary text. Neighbouring pieces that are not
+    separated by a control token are tokenised as one text.
+    """
+
+    text: str
+    control: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An image or video piece; `data` is a path, URL or the encoded bytes."""
+
+    kind: str  # "image" | "video"
+    data: str | bytes
+    num_frames: int = 0
+
+
+Piece = Text | Media
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One model call.
+
+    Attributes:
+        node: dynamic path of the node, for example `f0[2]/g1`.
+        stream: dynamic path of its stream ("" is the root).
+        row: input row index.
+        params: resolved parameters; for `select` their `choices` and `method`.
+        seeds: one 63-bit seed a sample (length `params.n`).
+        end_of_turn: inside a role: the template's end-of-turn token also ends the call.
+        prompt: the whole text of the stream so far.
+        messages: role turns so far, an open one last.
+        on_text: called on the event loop with each further piece of sample 0's text, or None.
+    """
+
+    node: str
+    stream: str
+    row: int
+    params: SamplingParams
+    seeds: tuple[int, ...]
+    end_of_turn: bool = False
+    prompt: str = ""
+    messages: Sequence[Message] = ()
+    on_text: Callable[[str], None] | None = None
+
+
+class BackendStream(Protocol):
+    """One growing prompt. Between calls it holds its KV cache softly."""
+
+    def append(self, pieces: Sequence[Piece]) -> None:
+        """Add to the end of the prompt. Raises BackendError for media it cannot take."""
+        ...
+
+    async def generate(self, call: Call) -> list[CallResult]:
+        """Go on with the prompt; one result a sample; the stream continues with sample 0."""
+        ...
+
+    async def select(self, call: Call) -> CallResult:
+        """Score `call.params.choices`, append the best; `meta["scores"]` in choice order."""
+        ...
+
+    def fork(self) -> BackendStream:
+        """An independent stream with the same prompt."""
+        ...
+
+    def close(self) -> None:
+        """The stream is not used again."""
+        ...
+
+    def hint(self, **facts: Any) -> None:
+        """Facts about what follows (readers, tokens); may do nothing, never changes a result."""
+        ...
+
+
+class ChatTemplate(Protocol):
+    """Renders messages as the model's own chat template does."""
+
+    def render(self, messages: Sequence[Message], add_generation_prompt: bool = False) -> str:
+        """The template's text for `messages`. Whatever the template raises passes through."""
+        ...
+
+    @property
+    def control_tokens(self) -> Sequence[str]:
+        """Texts of the control tokens that the tokenizer knows."""
+        ...
+
+
+class Backend(Protocol):
+    """Opens streams. `name` identifies backend and model in messages and journals."""
+
+    name: str
+    chat_template: ChatTemplate
+
+    def open(self) -> BackendStream: ...
+
+    def stats(self) -> Mapping[str, Any]:
+        """Counters of the backend under the names of `--stats`; may be empty."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunDefaults:
+    """Sampling values for parameters that a gen does not set, and the run's seed."""
+
+    params: SamplingParams = field(default_factory=SamplingParams)
+    seed: int = 0

@@ -1,0 +1,1 @@
+"""Models in torch and their weights."""

@@ -1,0 +1,1 @@
+"""The language: primitives and the state of an interpreted program."""

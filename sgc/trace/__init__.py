@@ -1,0 +1,1 @@
+"""Traces a program's source into a graph."""
