@@ -1,0 +1,177 @@
+"""Shapes 41 to 46 and further refusals: what fails, and what must be refused by name."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import sgc
+from shapes.catalog import shape
+
+
+@shape(fails="GenerationError")
+def a_gen_raises_in_one_branch(s):
+    s += "p"
+    forks = s.fork(2)
+    forks[0] += "FAIL here" + sgc.gen("v", max_tokens=1)
+    forks[1] += "fine" + sgc.gen("v", max_tokens=1)
+    s += forks[1]["v"] + forks[0]["v"] + sgc.gen("end", max_tokens=1)
+
+
+@shape(fails="GenerationError")
+def an_unread_branch_fails(s):
+    s += "p"
+    forks = s.fork(2)
+    forks[0] += "FAIL here" + sgc.gen("v", max_tokens=1)
+    s += "goes on" + sgc.gen("end", max_tokens=1)
+
+
+@shape(refused="not set")
+def unset_variable(s):
+    s += "a" + s["nope"]
+
+
+@shape(refused="not set")
+def read_before_its_gen(s):
+    s += "a" + s["v"] + sgc.gen("v", max_tokens=1)
+
+
+@shape({"flag": True}, refused="flag|run-time")
+def if_on_an_argument(s, flag):
+    if flag:
+        s += "yes"
+    s += sgc.gen("v", max_tokens=1)
+
+
+@shape(refused="run-time|while compiling|compil")
+def if_on_a_variable(s):
+    s += sgc.gen("v", max_tokens=1)
+    if s["v"] == "yes":
+        s += "yes"
+    else:
+        s += "no"
+
+
+@shape(refused="loop|while|bound")
+def while_on_a_variable(s):
+    s += sgc.gen("v", max_tokens=1)
+    i = 0
+    while s["v"] != "stop" and i < 2:
+        s += sgc.gen("v", max_tokens=1)
+        i += 1
+
+
+@shape(refused="loop|stream|range")
+def range_of_a_variable(s):
+    s += "a" + sgc.gen("n", dtype=int)
+    for _ in range(int(s["n"])):
+        s += sgc.gen("v", max_tokens=1)
+
+
+@shape({"xs": ["a", "b"]}, refused="loop|stream|join")
+def gens_into_one_stream_over_a_list(s, xs: list[str]):
+    for x in xs:
+        s += x + sgc.gen("v", max_tokens=1)
+
+
+@shape({"xs": ["a", "b"]}, refused="state|carr|loop")
+def carried_state_over_a_list(s, xs: list[str]):
+    total = ""
+    for x in xs:
+        total = total + x
+    s += total + sgc.gen("v", max_tokens=1)
+
+
+@shape(refused="run-time|and|or|condition")
+def condition_with_a_partial_operand(s):
+    s += sgc.gen("v", max_tokens=1)
+    s += str(s["v"] and int("1" + s["v"] + "x"[:0]) if s["v"] == "zz" else "ok")
+    s += sgc.gen("w", max_tokens=1)
+
+
+@shape({"x": "abc"}, refused=r"sgc\.call|bind")
+def foreign_function(s, x):
+    m = re.search("b", x)
+    s += str(m is not None) + sgc.gen("v", max_tokens=1)
+
+
+@shape({"x": "[1]"}, refused=r"sgc\.call|bind")
+def foreign_json(s, x):
+    s += str(json.loads(x)) + sgc.gen("v", max_tokens=1)
+
+
+@shape({"x": "ff"}, refused="int")
+def int_with_a_base(s, x):
+    s += str(int(x, 16)) + sgc.gen("v", max_tokens=1)
+
+
+@shape({"x": "a"}, refused="key|run-time")
+def dictionary_of_a_symbol(s, x):
+    s += {"a": "A"}[x] + sgc.gen("v", max_tokens=1)
+
+
+@shape({"x": "a"}, refused="isinstance")
+def type_question(s, x):
+    s += str(isinstance(x, str)) + sgc.gen("v", max_tokens=1)
+
+
+@shape(refused="except|try")
+def handler_around_a_gen(s):
+    try:
+        s += "FAIL" + sgc.gen("v", max_tokens=1)
+        s += s["v"]
+    except sgc.GenerationError:
+        s += "handled"
+    s += sgc.gen("w", max_tokens=1)
+    return s["w"]
+
+
+@shape(refused="role")
+def nested_roles(s):
+    with s.user():
+        s += "a"
+        s += sgc.assistant("b")
+
+
+@shape(refused="lacks|has no|not set|branch")
+def gather_lacks_a_variable(s):
+    s += "p"
+    forks = s.fork(2)
+    forks[0] += sgc.gen("v", max_tokens=1)
+    forks.join()
+    return s["v"]
+
+
+@shape(refused="joined|join")
+def append_after_join(s):
+    s += "p"
+    forks = s.fork(2)
+    for f in forks:
+        f += sgc.gen("v", max_tokens=1)
+    forks.join()
+    forks[0] += "late"
+
+
+@shape(refused="choices")
+def samples_with_choices(s):
+    s += sgc.gen("v", n=2, choices=["a", "b"])
+
+
+@shape(refused="constraint|regex")
+def two_constraints(s):
+    s += sgc.gen("v", regex="a", dtype=int)
+
+
+@shape(refused="regex")
+def broken_regex(s):
+    s += sgc.gen("v", regex="(")
+
+
+@shape({"x": 5}, fails="GenerationError")
+def bad_run_time_parameter(s, x):
+    s += "a" + sgc.gen("v", temperature=x, max_tokens=-x)
+
+
+@shape({"i": 7, "l": ["a"]}, fails="IndexError")
+def index_out_of_range(s, i: int, l: list[str]):  # noqa: E741
+    s += l[i] + sgc.gen("v", max_tokens=1)
