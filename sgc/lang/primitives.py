@@ -1,0 +1,260 @@
+"""What a program appends to its stream: frozen records that join with `+`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sgc.lang.current import is_live
+from sgc.lang.source import refusal
+from sgc_ir.params import CHOICE_METHODS, normalize
+
+ROLES = ("system", "user", "assistant")
+CONSTRAINTS = ("regex", "json_schema", "grammar", "choices", "dtype")
+
+
+class Primitive:
+    """Base of the records; `a + b` with text, a value or another one keeps the order."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Concat:
+        return Concat((*parts_of(self), *parts_of(other)))
+
+    def __radd__(self, other: Any) -> Concat:
+        return Concat((*parts_of(other), *parts_of(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Concat(Primitive):
+    """Pieces in order: texts, values and primitives."""
+
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gen(Primitive):
+    """Generate into variable `name` (None: unnamed) with the parameters that were given."""
+
+    name: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Primitive):
+    """Append the most likely of `choices`; `gen(choices=...)` gives one as well."""
+
+    name: str | None
+    choices: Any
+    method: Any = CHOICE_METHODS[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Role(Primitive):
+    """One chat turn."""
+
+    name: str
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Image(Primitive):
+    """`data`: a path, a URL, or the encoded bytes."""
+
+    data: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Video(Primitive):
+    """`data`: a path, a URL, or the encoded bytes; `num_frames` frames are taken from it."""
+
+    data: Any
+    num_frames: Any
+
+
+def parts_of(value: Any) -> tuple[Any, ...]:
+    """The pieces that `value` stands for when it is appended."""
+    return value.parts if isinstance(value, Concat) else (value,)
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether `value` is, or holds, a symbol of the tracer."""
+    if getattr(type(value), "_sgc_symbol", False):
+        return True
+    if isinstance(value, list | tuple | set):
+        return any(is_symbolic(v) for v in value)
+    return isinstance(value, dict) and any(is_symbolic(v) for v in value.values())
+
+
+def gen(
+    name: str | None = None,
+    *,
+    max_tokens: int | None = None,
+    min_tokens: int | None = None,
+    n: int | None = None,
+    stop: str | Iterable[str] | None = None,
+    stop_token_ids: Iterable[int] | None = None,
+    stop_regex: str | Iterable[str] | None = None,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    top_k: int | None = None,
+    min_p: float | None = None,
+    frequency_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    repetition_penalty: float | None = None,
+    logit_bias: Mapping[str, float] | None = None,
+    ignore_eos: bool | None = None,
+    seed: int | None = None,
+    logprobs: bool | None = None,
+    top_logprobs: int | None = None,
+    regex: str | None = None,
+    json_schema: Any = None,
+    json_style: str | None = None,
+    grammar: str | None = None,
+    choices: Iterable[str] | None = None,
+    method: str | None = None,
+    distribution: str | None = None,
+    dtype: type | str | None = None,
+    heal: bool | None = None,
+) -> Gen | Select:
+    """Generate text into variable `name`.
+
+    Parameters that are left out come from the run's defaults. At most one of `regex, json_schema,
+    grammar, choices, dtype` constrains the text; `choices` makes it a `select`.
+    Raises CompileError for a constant that is not valid, or for two constraints together.
+    """
+    given = {k: _frozen(v) for k, v in locals().items() if k != "name" and v is not None}
+    _check_name("gen", name)
+    _check_constraints(given)
+    _check_constants("gen", given)
+    if choices is not None:
+        return Select(name, given["choices"], given.get("method", CHOICE_METHODS[0]))
+    return Gen(name, given)
+
+
+def select(
+    name: str | None = None,
+    choices: Iterable[str] | None = None,
+    method: str = CHOICE_METHODS[0],
+) -> Select:
+    """Append the most likely of `choices` and put it into variable `name`.
+
+    Raises CompileError for choices that are missing, empty or equal, or an unknown method.
+    """
+    _check_name("select", name)
+    if choices is None:
+        raise refusal("select: no choices; give a list of strings")
+    frozen = _frozen(choices)
+    _check_constants("select", {"choices": frozen, "method": method})
+    return Select(name, frozen, method)
+
+
+def system(x: Any) -> Role:
+    """A system turn."""
+    return _role("system", x)
+
+
+def user(x: Any) -> Role:
+    """A user turn."""
+    return _role("user", x)
+
+
+def assistant(x: Any) -> Role:
+    """An assistant turn; a gen in it also ends at the template's end-of-turn token."""
+    return _role("assistant", x)
+
+
+def image(x: Any) -> Image:
+    """An image: a path, a URL, encoded bytes, or a PIL image (which is encoded as PNG)."""
+    return Image(_media("image", x))
+
+
+def video(x: Any, num_frames: int) -> Video:
+    """A video, of which `num_frames` frames are used: a path, a URL, or encoded bytes."""
+    valid = isinstance(num_frames, int) and not isinstance(num_frames, bool) and num_frames > 0
+    if not is_symbolic(num_frames) and not valid:
+        raise refusal(f"video: num_frames={num_frames!r}; give a number of frames above 0")
+    return Video(_media("video", x), num_frames)
+
+
+def vote(values: Iterable[Any]) -> Any:
+    """The value that most of `values` are equal to; on ties the one that came first.
+
+    Raises ValueError when there are none.
+    """
+    from sgc_ir.expr import evaluate
+
+    return evaluate("vote", [list(values)], {})
+
+
+def _role(name: str, x: Any) -> Role:
+    parts = parts_of(x)
+    for part in parts:
+        if isinstance(part, Role):
+            raise refusal(
+                f"{part.name}() inside of {name}(); roles do not nest, append them in turn"
+            )
+    return Role(name, parts)
+
+
+def _media(kind: str, x: Any) -> Any:
+    if is_symbolic(x) or isinstance(x, str | bytes):
+        return x
+    if isinstance(x, bytearray | memoryview):
+        return bytes(x)
+    if isinstance(x, Path):
+        return str(x)
+    if kind == "image" and hasattr(x, "save") and hasattr(x, "mode"):
+        return _png(x)
+    raise refusal(f"{kind}: got {type(x).__name__}; give a path, a URL or the encoded bytes")
+
+
+def _png(picture: Any) -> bytes:
+    from io import BytesIO
+
+    buffer = BytesIO()
+    picture.save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+def _frozen(value: Any) -> Any:
+    """A copy that later changes of the program's own list do not reach."""
+    if is_symbolic(value) and not isinstance(value, list | tuple | dict):
+        return value
+    if isinstance(value, dict):
+        return dict(value)
+    if isinstance(value, list | tuple) or hasattr(value, "__next__"):
+        return tuple(value)
+    return value
+
+
+def _check_name(what: str, name: Any) -> None:
+    if name is None:
+        return
+    if not isinstance(name, str) or not name or is_symbolic(name):
+        shown = "a run-time value" if is_symbolic(name) else repr(name)
+        raise refusal(f"{what}: the variable's name is {shown}; give a constant, non-empty string")
+    if name[0] == "_" and name[1:].isdigit():
+        raise refusal(f"{what}: names like {name!r} are those of unnamed gens; choose another")
+
+
+def _check_constraints(given: Mapping[str, Any]) -> None:
+    together = [c for c in CONSTRAINTS if c in given]
+    if len(together) > 1:
+        raise refusal(f"gen: {' and '.join(together)} together; a gen takes one constraint")
+    n = given.get("n", 1)
+    if "choices" in given and (is_symbolic(n) or n != 1):
+        raise refusal("gen: n > 1 together with choices; choices are deterministic, drop n")
+    if "method" in given and "choices" not in given:
+        raise refusal("gen: method without choices; it says how choices are scored")
+
+
+def _check_constants(what: str, given: Mapping[str, Any]) -> None:
+    if is_live():  # the values may be data of the row: a bad one fails its node
+        return
+    try:
+        normalize({k: v for k, v in given.items() if not is_symbolic(v)})
+    except (ValueError, TypeError) as error:
+        raise refusal(f"{what}: {error}") from None

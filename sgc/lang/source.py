@@ -1,0 +1,31 @@
+"""Where in the user's program a primitive stands."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+from sgc_ir.errors import CompileError
+from sgc_ir.graph import Source
+
+_OWN_PREFIXES = ("sgc.lang.", "sgc.trace.", "sgc_ir.", "sgc_runtime.")
+_OWN_MODULES = frozenset({"sgc.program", "sgc.running", "sgc.compile", "contextlib", "functools"})
+
+
+def _own(frame: FrameType) -> bool:
+    module = frame.f_globals.get("__name__", "")
+    return module in _OWN_MODULES or module.startswith(_OWN_PREFIXES)
+
+
+def caller_source() -> Source:
+    """The line of the innermost frame outside of sgc; an empty Source when there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _own(frame):
+        frame = frame.f_back
+    return Source(frame.f_code.co_filename, frame.f_lineno) if frame is not None else Source()
+
+
+def refusal(message: str, source: Source | None = None) -> CompileError:
+    """A CompileError at `source`, by default at the user's line that called."""
+    place = source if source is not None else caller_source()
+    return CompileError(message, place.file or None, place.line or None)
