@@ -8,6 +8,7 @@
     +-- BackendError      a backend failed or refuses what was asked of it
     +-- ModelError        a model or tokenizer cannot be loaded
     +-- InputError        an argument or input row is missing, unknown or of the wrong type
+    +-- ExprError         an expression leaves the closed, bounded set of `sgc_ir.expr`
 
 Each message is one line: cause, place, next step.
 """
@@ -83,3 +84,7 @@ class ModelError(SgcError):
 
 class InputError(SgcError):
     """An argument is missing, unknown or of the wrong type."""
+
+
+class ExprError(SgcError):
+    """An expression's result would be too large, or a format template asks for an attribute."""

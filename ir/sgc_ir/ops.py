@@ -109,8 +109,6 @@ OPS: dict[Op, OpSpec] = {
     Op.PREFIX_HINT: OpSpec(("readers",), ("tokens",), in_stream=True),
     Op.BRANCH: OpSpec(("cond",)),
     Op.MERGE: OpSpec(("values",)),
-    Op.LOOP: OpSpec(
-        ("over", "item_params", "index_param", "captures"), ("after",), owns_body=True
-    ),
+    Op.LOOP: OpSpec(("over", "item_params", "index_param", "captures"), ("after",), owns_body=True),
     Op.RETURN: OpSpec(("value", "vars")),
 }

@@ -12,6 +12,9 @@ CHOICE_METHODS = (
     "unconditional_likelihood_normalized",
 )
 DTYPES = ("int", "float", "bool", "str")
+CONSTRAINTS = ("regex", "json_schema", "grammar", "choices", "dtype")  # at most one a gen
+JSON_STYLES = ("compact", "spaced", "flexible")  # no blanks; `, ` and `: `; any legal blanks
+DISTRIBUTIONS = ("local", "exact")  # masked step by step; renormalised over whole texts
 GREEDY_TEMPERATURE = 1e-6  # below this, sampling is greedy
 
 
@@ -59,7 +62,7 @@ class SamplingParams:
     @property
     def constraint(self) -> str | None:
         """Name of the constraint that is set, or None."""
-        for name in ("regex", "json_schema", "grammar", "choices", "dtype"):
+        for name in CONSTRAINTS:
             if getattr(self, name) is not None:
                 return name
         return None
@@ -92,9 +95,7 @@ def normalize(values: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             continue
         out[name] = check_param(name, value)
-    set_constraints = [
-        n for n in ("regex", "json_schema", "grammar", "choices", "dtype") if n in out
-    ]
+    set_constraints = [n for n in CONSTRAINTS if n in out]
     if len(set_constraints) > 1:
         raise ValueError(
             f"{' and '.join(set_constraints)} together; a gen takes one constraint, drop the others"

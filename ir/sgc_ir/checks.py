@@ -1,0 +1,246 @@
+"""Rules for gen's arguments: one row a parameter, each a check that also normalises.
+
+Values must be concrete; callers keep symbolic ones away. Every refusal is a ValueError or
+TypeError whose one-line message names the parameter and what would be accepted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sgc_ir.params import CHOICE_METHODS, DISTRIBUTIONS, DTYPES, JSON_STYLES
+
+MAX_PATTERN_CHARS = 1_000_000  # regex, grammar; beyond it a mistake is likelier than a pattern
+_MAX_SEED = 2**63 - 1
+_DTYPE_OF_TYPE = {int: "int", float: "float", bool: "bool", str: "str"}
+_FOREIGN_IMPORT = re.compile(r"^[^\S\n]*%import\s+(?!(common|unicode|python|lark)\b)", re.MULTILINE)
+
+
+def check_param(name: str, value: Any) -> Any:
+    """`value` of gen's argument `name`, normalised to the form of `SamplingParams`.
+
+    Raises ValueError or TypeError with a one-line reason that names the parameter.
+    """
+    rule = RULES.get(name)
+    if rule is None:
+        raise ValueError(f"unknown parameter {name!r}; known are {', '.join(sorted(RULES))}")
+    return rule(name, value)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _integer(low: int, high: int | None = None) -> Callable[[str, Any], int]:
+    span = f">= {low}" if high is None else f"from {low} to {high}"
+
+    def rule(name: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name}={_short(value)}: expected an integer {span}")
+        if value < low or (high is not None and value > high):
+            raise ValueError(f"{name}={_short(value)}: expected an integer {span}")
+        return int(value)
+
+    return rule
+
+
+def _number(low: float, high: float, *, open_low: bool = False) -> Callable[[str, Any], float]:
+    above = "above" if open_low else "from"
+    span = f"{above} {low:g}" + ("" if high == math.inf else f" to {high:g}")
+
+    def rule(name: str, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(f"{name}={_short(value)}: expected a number {span}")
+        inside = low < value <= high if open_low else low <= value <= high
+        if not inside or value == math.inf:
+            raise ValueError(f"{name}={_short(value)}: expected a finite number {span}")
+        return float(value)
+
+    return rule
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}={_short(value)}: expected True or False")
+    return value
+
+
+def _one_of(allowed: tuple[str, ...]) -> Callable[[str, Any], str]:
+    def rule(name: str, value: Any) -> str:
+        if value not in allowed:
+            raise ValueError(f"{name}={_short(value)}: expected one of {', '.join(allowed)}")
+        return str(value)
+
+    return rule
+
+
+def _dtype(name: str, value: Any) -> str:
+    if isinstance(value, type):
+        value = _DTYPE_OF_TYPE.get(value, value)
+    return _one_of(DTYPES)(name, value)
+
+
+def _strings(name: str, value: Any) -> tuple[str, ...]:
+    items = (value,) if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        raise TypeError(f"{name}={_short(value)}: expected a string or a list of strings")
+    for item in items:
+        if not isinstance(item, str):
+            raise TypeError(f"{name}: {_short(item)} is not a string")
+        if not item:
+            raise ValueError(f"{name}: the empty string is not allowed")
+    return tuple(items)
+
+
+def _token_ids(name: str, value: Any) -> tuple[int, ...]:
+    items = value if isinstance(value, list | tuple) else (value,)
+    return tuple(_integer(0)(name, item) for item in items)
+
+
+def _compile_regex(name: str, value: str) -> re.Pattern[str]:
+    if len(value) > MAX_PATTERN_CHARS:
+        raise ValueError(f"{name}: longer than {MAX_PATTERN_CHARS} characters")
+    try:
+        return re.compile(value)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"{name}={_short(value)}: not a regular expression: {error}") from error
+
+
+def _regex(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={_short(value)}: expected a regular expression as a string")
+    _compile_regex(name, value)
+    return value
+
+
+def _stop_regex(name: str, value: Any) -> tuple[str, ...]:
+    patterns = _strings(name, value)
+    for pattern in patterns:
+        if _compile_regex(name, pattern).fullmatch(""):
+            raise ValueError(f"{name}={_short(pattern)} matches the empty text, it stops at once")
+    return patterns
+
+
+def _choices(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"{name}={_short(value)}: expected a list of strings")
+    choices = _strings(name, value)
+    if not choices:
+        raise ValueError(f"{name} is empty; give at least one choice")
+    seen: set[str] = set()
+    for choice in choices:
+        if choice in seen:
+            raise ValueError(f"{name}: {_short(choice)} stands there twice; choices must differ")
+        seen.add(choice)
+    return choices
+
+
+def _logit_bias(name: str, value: Any) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name}={_short(value)}: expected a mapping of token id to number")
+    bias: dict[str, float] = {}
+    for key, number in value.items():
+        text = str(key) if not isinstance(key, bool) else "bool"
+        if not re.fullmatch("[0-9]{1,10}", text, re.ASCII):
+            raise ValueError(f"{name}: key {_short(key)} is not a token id")
+        bias[str(int(text))] = _number(-100, 100)(f"{name}[{text}]", number)
+    return bias
+
+
+def _json_schema(name: str, value: Any) -> Any:
+    schema = _schema_data(name, value)
+    from jsonschema import exceptions, validators  # costs 0.1 s; only programs with schemas pay
+
+    validator = validators.validator_for(schema, default=validators.Draft202012Validator)
+    try:
+        validator.check_schema(schema)
+    except exceptions.SchemaError as error:
+        place = "/".join(str(part) for part in error.absolute_path) or "the top"
+        raise ValueError(f"{name}: not a JSON schema: at {place}: {error.message}") from error
+    except RecursionError as error:
+        raise ValueError(f"{name}: nested too deeply") from error
+    return schema
+
+
+def _schema_data(name: str, value: Any) -> Any:
+    """Plain JSON data of a schema given as data, JSON text, pydantic model or dataclass."""
+    if isinstance(value, bool):
+        return value
+    try:
+        if isinstance(value, str):
+            data = json.loads(value)
+        elif isinstance(value, Mapping):
+            data = json.loads(json.dumps(dict(value), allow_nan=False))
+        else:
+            data = _schema_of_type(name, value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"{name}={_short(value)}: not a JSON schema: {error}") from error
+    if not isinstance(data, dict | bool):
+        raise ValueError(f"{name}={_short(value)}: a JSON schema is an object, true or false")
+    return data
+
+
+def _schema_of_type(name: str, value: Any) -> Any:
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    if not isinstance(value, type) and not hasattr(value, "__origin__"):
+        raise TypeError("expected a schema (dict), a pydantic model or a dataclass")
+    try:
+        return TypeAdapter(value).json_schema()
+    except PydanticUserError as error:
+        raise TypeError(str(error).splitlines()[0]) from error
+
+
+def _grammar(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={_short(value)}: expected a grammar in lark's notation")
+    if len(value) > MAX_PATTERN_CHARS:
+        raise ValueError(f"{name}: longer than {MAX_PATTERN_CHARS} characters")
+    if _FOREIGN_IMPORT.search(value):
+        raise ValueError(f"{name}: %import takes common, unicode, python or lark only, no files")
+    from lark import Lark
+    from lark.exceptions import LarkError
+
+    try:
+        Lark(value, parser="earley", lexer="dynamic", import_paths=[])
+    except (LarkError, re.error, RecursionError) as error:
+        reason = str(error).strip().splitlines()
+        raise ValueError(f"{name}: not a grammar: {reason[0] if reason else error!r}") from error
+    return value
+
+
+RULES: dict[str, Callable[[str, Any], Any]] = {
+    "max_tokens": _integer(0),
+    "min_tokens": _integer(0),
+    "n": _integer(1),
+    "stop": _strings,
+    "stop_token_ids": _token_ids,
+    "stop_regex": _stop_regex,
+    "temperature": _number(0, math.inf),
+    "top_p": _number(0, 1, open_low=True),
+    "top_k": _integer(-1),
+    "min_p": _number(0, 1),
+    "frequency_penalty": _number(-2, 2),
+    "presence_penalty": _number(-2, 2),
+    "repetition_penalty": _number(0, math.inf, open_low=True),
+    "logit_bias": _logit_bias,
+    "ignore_eos": _boolean,
+    "seed": _integer(0, _MAX_SEED),
+    "logprobs": _boolean,
+    "top_logprobs": _integer(0),
+    "regex": _regex,
+    "json_schema": _json_schema,
+    "json_style": _one_of(JSON_STYLES),
+    "grammar": _grammar,
+    "choices": _choices,
+    "method": _one_of(CHOICE_METHODS),
+    "distribution": _one_of(DISTRIBUTIONS),
+    "dtype": _dtype,
+    "heal": _boolean,
+}
