@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import Any
+from typing import Any, Literal, get_args
 
 from sgc_ir.errors import InputError
 from sgc_ir.params import SamplingParams
 
-MODES = ("auto", "compiled", "interpreted")
+Mode = Literal["auto", "compiled", "interpreted"]
+MODES: tuple[str, ...] = get_args(Mode)
 _SAMPLING = SamplingParams()
 
 
-def _setting(
-    default: Any, help: str, group: str, metavar: str = "", choices: tuple[str, ...] = ()
-) -> Any:
-    facts = {"help": help, "group": group, "metavar": metavar, "choices": choices}
-    return field(default=default, metadata=facts)
+def _facts(help: str, group: str, metavar: str = "") -> dict[str, str]:
+    return {"help": help, "group": group, "metavar": metavar}
 
 
 def _sampling(name: str, help: str, metavar: str = "") -> Any:
-    return _setting(getattr(_SAMPLING, name), help, "sampling", metavar)
+    return field(default=getattr(_SAMPLING, name), metadata=_facts(help, "sampling", metavar))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +42,15 @@ class RunSettings:
     stop_token_ids: tuple[int, ...] = _sampling("stop_token_ids", "token id that ends a gen", "ID")
     stop_regex: tuple[str, ...] = _sampling("stop_regex", "pattern that ends a gen", "REGEX")
     ignore_eos: bool = _sampling("ignore_eos", "go on after the end-of-text token")
-    seed: int = _setting(0, "seed of the run; equal seeds repeat it", "run", "S")
-    mode: str = _setting("auto", "compile when possible, always, or never", "run", "", MODES)
-    parallel: int = _setting(64, "rows that run at the same time, at most", "run", "N")
+    seed: int = field(
+        default=0, metadata=_facts("seed of the run; equal seeds repeat it", "run", "S")
+    )
+    mode: Mode = field(
+        default="auto", metadata=_facts("compile when possible, always, or never", "run")
+    )
+    parallel: int = field(
+        default=64, metadata=_facts("rows that run at the same time, at most", "run", "N")
+    )
 
     def __post_init__(self) -> None:
         from sgc_ir.params import normalize
