@@ -1,0 +1,42 @@
+# The virtual environment is made once; it is renewed when pyproject.toml changes.
+PYTHON ?= python3
+# What pip installs as torch: another version, or `torch --index-url ...` for another build.
+TORCH ?= torch
+VENV ?= .venv
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help install demo test check
+
+help:
+	@echo "make demo    install, fetch the default model, compile a program and run it"
+	@echo "make test    install, run all tests"
+	@echo "make check   install, run linter, formatter, type checker and import contracts"
+	@echo "TORCH=...    what pip installs as torch, for example TORCH='torch==2.13.0'"
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/sgc models fetch smollm2-135m
+	mkdir -p out
+	$(BIN)/sgc compile programs/essay_judge.py -o out/essay_judge.sgc
+	$(BIN)/sgc inspect out/essay_judge.sgc
+	$(BIN)/sgc run out/essay_judge.sgc --inputs programs/data/essays.jsonl --output out/essays.jsonl
+	@echo "The first two results of out/essays.jsonl:"
+	@head -n 2 out/essays.jsonl
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest
+
+check: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports

@@ -1,0 +1,67 @@
+"""The command `sgc`: finds the subcommand, and turns every error into one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module, metadata
+
+import click
+
+from sgc.cli import failure
+
+# name -> (module below sgc.cli, one line for the list of commands)
+COMMANDS = {
+    "compile": ("compile", "Trace a program and write its graph."),
+    "inspect": ("inspect", "Show a graph as text, mermaid, dot, svg or json."),
+    "run": ("run", "Run a graph or program over input rows."),
+    "models": ("models", "List, fetch and find models."),
+}
+
+
+class _LazyGroup(click.Group):
+    """Imports a subcommand's module when it is called, so that `sgc --version` stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"sgc.cli.{COMMANDS[cmd_name][0]}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=_LazyGroup,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(metadata.version("sgc"), prog_name="sgc", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Compile structured language-model programs to graphs, and run them."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (default: that of the process) and give the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    try:
+        code = cli.main(arguments, prog_name="sgc", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else failure.OK
+    except (Exception, KeyboardInterrupt) as error:
+        failure.report(error, debug)
+        if isinstance(error, BrokenPipeError):
+            _drop_stdout()
+        return failure.exit_code(error)
+
+
+def _drop_stdout() -> None:
+    # Python flushes standard output when it ends; without a reader that would fail again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

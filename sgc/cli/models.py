@@ -1,0 +1,65 @@
+"""`sgc models`: the named models, and where they lie on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+
+@click.group(short_help="List, fetch and find models.")
+def command() -> None:
+    """List, fetch and find the models that have a name.
+
+    `--model` also takes a local Hugging Face directory, a .gguf file or a hub id.
+    """
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def list_command(as_json: bool) -> None:
+    """Print all named models and whether they are on this machine."""
+    from sgc_runtime.models import list_models
+
+    rows = [
+        {
+            "name": status.model.name,
+            "description": status.model.description,
+            "license": status.model.license,
+            "megabytes": round(status.model.file.num_bytes / 1e6),
+            "fetched": status.fetched,
+            "path": str(status.path),
+        }
+        for status in list_models()
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        state = row["path"] if row["fetched"] else "not fetched"
+        size = f"{row['megabytes']} MB"
+        click.echo(f"{row['name']}  {row['description']}, {row['license']}, {size}  [{state}]")
+
+
+@command.command("fetch")
+@click.argument("name")
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+@click.option("--debug", is_flag=True, help="Show a traceback when it fails.")
+def fetch_command(name: str, quiet: bool, debug: bool) -> None:
+    """Download the model NAME, check it, and print its path."""
+    from sgc.cli.model_progress import fetching
+    from sgc_runtime.models import fetch
+
+    with fetching(name, quiet or not sys.stderr.isatty()) as progress:
+        place = fetch(name, progress)
+    click.echo(place)
+
+
+@command.command("path")
+@click.argument("name")
+def path_command(name: str) -> None:
+    """Print where the fetched model NAME lies."""
+    from sgc_runtime.models import path
+
+    click.echo(path(name))

@@ -1,0 +1,149 @@
+"""The output of `sgc run`: a gapless prefix of the rows in input order that grows as they finish."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any, TextIO
+
+from sgc.cli.failure import CommandError
+
+
+class OrderedWriter:
+    """Writes one line a row, in index order whatever the order in which rows finish.
+
+    Safe to use from several threads; after `close` further rows are dropped.
+    """
+
+    def __init__(self, handle: TextIO, close_handle: bool = True) -> None:
+        self._handle = handle
+        self._close_handle = close_handle
+        self._lock = Lock()
+        self._waiting: dict[int, str] = {}
+        self._next = 0
+        self._closed = False
+
+    def put(self, index: int, line: str) -> None:
+        """Take the line (without its end) of row `index`; write what has become gapless."""
+        with self._lock:
+            if self._closed:
+                return
+            self._waiting[index] = line
+            if index == self._next:
+                self._write_gapless()
+
+    def _write_gapless(self) -> None:
+        while (line := self._waiting.pop(self._next, None)) is not None:
+            self._handle.write(line + "\n")
+            self._next += 1
+        self._handle.flush()
+
+    def close(self) -> None:
+        """Append the rows that wait behind a gap, in index order, and close. Does so once."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            for index in sorted(self._waiting):
+                self._handle.write(self._waiting[index] + "\n")
+            self._handle.flush()
+            if self._close_handle:
+                self._handle.close()
+
+
+def open_output(path: Path | None) -> OrderedWriter:
+    """A writer on `path`, which is emptied, or on standard output for None."""
+    if path is not None:
+        return OrderedWriter(open(path, "w", encoding="utf-8", newline="\n"))
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    return OrderedWriter(sys.stdout, close_handle=False)
+
+
+def check_output(path: Path | None, others: Mapping[str, Path | None]) -> None:
+    """Refuse a path that cannot be written, or that is one of `others` (what it is -> path).
+
+    Nothing is changed on the disk. Raises CommandError.
+    """
+    if path is None:
+        return
+    for what, other in others.items():
+        if other is not None and _same_file(path, other):
+            raise CommandError(f"output {path} is the {what}", "write to another file")
+    problem = _problem(path)
+    if problem:
+        raise CommandError(f"cannot write {path}: {problem}", "give another path")
+
+
+def _same_file(path: Path, other: Path) -> bool:
+    if path.exists() and other.exists():
+        return os.path.samefile(path, other) and not path.is_char_device()
+    return path.resolve() == other.resolve()
+
+
+def _problem(path: Path) -> str:
+    if path.is_dir():
+        return "it is a folder"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    try:
+        if path.is_file():
+            path.open("ab").close()
+        elif path.exists():
+            return "" if os.access(path, os.W_OK) else "permission denied"
+        else:
+            path.open("xb").close()
+            path.unlink()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def plain_json(value: Any, place: str = "value") -> Any:
+    """`value` as JSON data: tuples become lists, mappings dicts.
+
+    Raises ValueError that names the part which JSON cannot hold.
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        raise ValueError(f"{place} is {value}, which JSON cannot hold")
+    if isinstance(value, list | tuple):
+        return [plain_json(item, f"{place}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return _plain_object(value, place)
+    kind = type(value).__name__
+    raise ValueError(f"{place} is a {kind}, which JSON cannot hold; return text, numbers or lists")
+
+
+def _plain_object(value: Mapping[Any, Any], place: str) -> dict[str, Any]:
+    for key in value:
+        if not isinstance(key, str):
+            raise ValueError(f"{place} has the key {key!r}; keys of JSON objects are texts")
+    return {key: plain_json(item, f"{place}[{key!r}]") for key, item in value.items()}
+
+
+def encode_line(record: Mapping[str, Any]) -> str:
+    """One line of JSON; half surrogate pairs, which no file can hold, are escaped."""
+    line = json.dumps(record, ensure_ascii=False, allow_nan=False)
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return json.dumps(record, allow_nan=False)
+    return line
+
+
+def write_file(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a file beside `path`, then move it there in one step."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

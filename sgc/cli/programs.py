@@ -1,0 +1,104 @@
+"""Finds the program that an argument of the command line names: PROGRAM.py[:function] or G.sgc."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from sgc.cli.failure import CommandError, one_line
+from sgc_ir.errors import SgcError
+
+if TYPE_CHECKING:
+    from sgc.program import Program
+
+
+def split_name(argument: str) -> tuple[Path, str | None]:
+    """Path and function name of `PROGRAM.py[:function]`."""
+    head, colon, tail = argument.rpartition(":")
+    if colon and tail.isidentifier() and not Path(argument).exists():
+        return Path(head), tail
+    return Path(argument), None
+
+
+def is_source(argument: str) -> bool:
+    """Whether the argument names a Python file and not an artefact."""
+    return split_name(argument)[0].suffix == ".py"
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is no readable file. Raises CommandError."""
+    if path.is_dir():
+        raise CommandError(f"{path} is a folder", "give a program file or a .sgc file")
+    if not path.exists():
+        raise CommandError(f"there is no file {path}", "give a program file or a .sgc file")
+
+
+def load_program(argument: str) -> Program:
+    """The program of `PROGRAM.py[:function]`.
+
+    Without a function: the program named like the file, else the only one that the file defines.
+    Raises CommandError for a file that cannot be run or a program that is not in it.
+    """
+    path, name = split_name(argument)
+    check_file(path)
+    module = load_module(path)
+    found = _programs(module)
+    if name is not None:
+        if name not in found:
+            raise CommandError(f"{path} has no program {name!r}", _advice(found))
+        return found[name]
+    if path.stem in found:
+        return found[path.stem]
+    own = [n for n, program in found.items() if Path(program.spec.file) == path.resolve()]
+    if len(own) == 1:
+        return found[own[0]]
+    raise CommandError(
+        f"{path} has {'several programs' if own else 'no program'}", _advice(found, path)
+    )
+
+
+def load_module(path: Path) -> ModuleType:
+    """Run a Python file as a module; its folder is searched for its imports."""
+    path = path.resolve()
+    name = f"sgc_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise CommandError(f"{path} is not a Python file", "give a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except SgcError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise CommandError(_broken(path, error), "mend the file") from error
+    return module
+
+
+def _programs(module: ModuleType) -> dict[str, Program]:
+    from sgc.program import Program
+
+    return {name: value for name, value in vars(module).items() if isinstance(value, Program)}
+
+
+def _advice(found: dict[str, Program], path: Path | None = None) -> str:
+    if not found:
+        return "decorate a function with @sgc.function"
+    names = ", ".join(found)
+    return f"name one of them as {path}:NAME: {names}" if path else f"it has {names}"
+
+
+def _broken(path: Path, error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        return f"{error.filename or path}:{error.lineno or 0}: {error.msg}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"{path} is not UTF-8 text"
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    place = f"{path}:{lines[-1]}" if lines else str(path)
+    return one_line(f"{place}: {type(error).__name__}: {error}")
