@@ -1,0 +1,71 @@
+"""Turns the bytes of tokens into text as they come, never cutting a character."""
+
+from __future__ import annotations
+
+import codecs
+
+_DECODER = codecs.getincrementaldecoder("utf-8")
+
+
+class Detokenizer:
+    """Text of a growing token sequence.
+
+    The concatenation of all pieces equals the whole byte sequence decoded as UTF-8 with invalid
+    bytes replaced by U+FFFD, except that a character still incomplete at the end stays pending.
+
+    Args:
+        drop_blank: leave out one blank at the very beginning; right where the tokenizer itself
+            put it there (see `Tokenizer.adds_blank`).
+    """
+
+    def __init__(self, drop_blank: bool = False) -> None:
+        self._decoder = _DECODER(errors="replace")
+        self._may_drop = drop_blank
+        self.dropped_bytes = 0  # 1 once a blank at the beginning was left out
+
+    @property
+    def pending(self) -> bytes:
+        """Bytes of a character that is not complete yet."""
+        return self._decoder.getstate()[0]
+
+    def push(self, data: bytes) -> str:
+        """The text that `data`, the bytes of the next token, completes."""
+        if self._may_drop and data:
+            self._may_drop = False
+            if data[0] == 0x20:
+                data = data[1:]
+                self.dropped_bytes = 1
+        return self._decoder.decode(data)
+
+    def finish(self) -> str:
+        """What is pending, as replacement characters; nothing may be pushed afterwards."""
+        return self._decoder.decode(b"", final=True)
+
+
+def decode_bytes(data: bytes, drop_blank: bool = False) -> str:
+    """The whole text of `data`; incomplete and invalid bytes become U+FFFD."""
+    if drop_blank and data.startswith(b" "):
+        data = data[1:]
+    return data.decode("utf-8", errors="replace")
+
+
+def char_offset_in_bytes(data: bytes, num_chars: int) -> int:
+    """Where in `data` character number `num_chars` of its replaced decoding begins.
+
+    Raises:
+        IndexError: `data` has fewer characters.
+    """
+    decoder = _DECODER(errors="replace")
+    chars = 0
+    start = 0  # byte at which the character that comes next begins
+    for index in range(len(data)):
+        if chars >= num_chars:
+            break
+        # One byte completes at most two characters: bytes pending before it turn out to be
+        # invalid (one U+FFFD), and the byte itself.
+        chars += len(decoder.decode(data[index : index + 1]))
+        after = index + 1 - len(decoder.getstate()[0])
+        start = index if chars > num_chars else after
+    if chars < num_chars:
+        raise IndexError(f"{num_chars} characters asked of {len(data)} bytes that hold {chars}")
+    return start
