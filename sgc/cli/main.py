@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module, metadata
+from importlib import import_module
 
 import click
 
@@ -42,9 +42,27 @@ class _LazyGroup(click.Group):
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(metadata.version("sgc"), prog_name="sgc", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _param, wanted: _print_version(ctx) if wanted else None,
+    help="Show the version and exit.",
+)
 def cli() -> None:
     """Compile structured language-model programs to graphs, and run them."""
+
+
+def _print_version(ctx: click.Context) -> None:
+    from importlib import metadata
+
+    try:
+        version = metadata.version("sgc")
+    except metadata.PackageNotFoundError:
+        version = "(a checkout that is not installed)"
+    click.echo(f"sgc {version}")
+    ctx.exit()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

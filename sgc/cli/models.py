@@ -7,6 +7,8 @@ import sys
 
 import click
 
+from sgc.cli.common import debug_option, quiet_option
+
 
 @click.group(short_help="List, fetch and find models.")
 def command() -> None:
@@ -18,6 +20,7 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@debug_option
 def list_command(as_json: bool) -> None:
     """Print all named models and whether they are on this machine."""
     from sgc_runtime.models import list_models
@@ -44,9 +47,9 @@ def list_command(as_json: bool) -> None:
 
 @command.command("fetch")
 @click.argument("name")
-@click.option("--quiet", is_flag=True, help="No progress bar.")
-@click.option("--debug", is_flag=True, help="Show a traceback when it fails.")
-def fetch_command(name: str, quiet: bool, debug: bool) -> None:
+@quiet_option("No progress bar.")
+@debug_option
+def fetch_command(name: str, quiet: bool) -> None:
     """Download the model NAME, check it, and print its path."""
     from sgc.cli.model_progress import fetching
     from sgc_runtime.models import fetch
@@ -58,6 +61,7 @@ def fetch_command(name: str, quiet: bool, debug: bool) -> None:
 
 @command.command("path")
 @click.argument("name")
+@debug_option
 def path_command(name: str) -> None:
     """Print where the fetched model NAME lies."""
     from sgc_runtime.models import path

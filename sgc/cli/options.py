@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, Field
+from dataclasses import MISSING, Field, fields
 from typing import Any, get_args, get_origin, get_type_hints
 
 import click
@@ -18,7 +18,7 @@ def options_of(settings: type) -> Decorator:
     so that the dataclass stays the one place of defaults.
     """
     hints = get_type_hints(settings)
-    made = [_option(f, hints[f.name]) for f in settings.__dataclass_fields__.values()]
+    made = [_option(f, hints[f.name]) for f in fields(settings)]
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(made):

@@ -1,4 +1,4 @@
-"""The output of `sgc run`: a gapless prefix of the rows in input order that grows as they finish."""
+"""The output of `sgc run`: a gapless prefix of the rows, in input order, as they finish."""
 
 from __future__ import annotations
 

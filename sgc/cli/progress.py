@@ -1,0 +1,128 @@
+"""What `sgc run` shows while rows run: a bar on a terminal, plain lines elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Protocol
+
+from sgc.cli.failure import say
+from sgc.cli.tally import Tally
+
+LINE_EVERY_S = 5.0
+MAX_FAILURES_SHOWN = 20
+
+
+class Display(Protocol):
+    """Shows a run. All methods are called on the main thread."""
+
+    def note(self, text: str) -> None:
+        """Say one line."""
+        ...
+
+    def update(self, tally: Tally) -> None:
+        """A row has finished, or some time has passed."""
+        ...
+
+    def close(self, tally: Tally, table: bool) -> None:
+        """End the display; with `table` the closing table follows."""
+        ...
+
+
+def make_display(total: int | None, quiet: bool) -> Display:
+    """The display for standard error; `total` is the number of rows where it is known."""
+    if quiet or sys.stderr is None:
+        return _Silent()
+    return _Bar(total) if sys.stderr.isatty() else _Lines(total)
+
+
+class FailureNotes:
+    """Says which rows failed, the first ones in full and the rest as a number."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._count = 0
+
+    def add(self, place: str, message: str) -> None:
+        self._count += 1
+        if self._count <= MAX_FAILURES_SHOWN:
+            self._display.note(f"sgc: row failed: {place}: {message}")
+        elif self._count == MAX_FAILURES_SHOWN + 1:
+            self._display.note("sgc: more rows failed; their errors are in the output")
+
+
+class _Silent:
+    def note(self, text: str) -> None:
+        pass
+
+    def update(self, tally: Tally) -> None:
+        pass
+
+    def close(self, tally: Tally, table: bool) -> None:
+        pass
+
+
+class _Lines:
+    """One line every few seconds."""
+
+    def __init__(self, total: int | None) -> None:
+        self._of = f"/{total}" if total is not None else ""
+        self._last = time.monotonic()
+
+    def note(self, text: str) -> None:
+        say(text)
+
+    def update(self, tally: Tally) -> None:
+        if time.monotonic() - self._last >= LINE_EVERY_S:
+            self._last = time.monotonic()
+            say(f"sgc: {tally.rows}{self._of} rows, {_rates(tally)}")
+
+    def close(self, tally: Tally, table: bool) -> None:
+        if table:
+            width = max(len(label) for label, _ in tally.table())
+            for label, value in tally.table():
+                say(f"{label:<{width}}  {value}")
+
+
+class _Bar:
+    """A bar of `rich` that stays on the last line of the terminal."""
+
+    def __init__(self, total: int | None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import TimeElapsedColumn as Elapsed
+
+        rates = TextColumn("{task.fields[rates]}")
+        columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("rows"), rates)
+        self._console = Console(stderr=True, highlight=False)
+        self._bar = Progress(*columns, Elapsed(), console=self._console, transient=True)
+        self._task = self._bar.add_task("run", total=total, rates="")
+        self._bar.start()
+
+    def note(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)
+
+    def update(self, tally: Tally) -> None:
+        self._bar.update(self._task, completed=tally.rows, rates=_rates(tally))
+
+    def close(self, tally: Tally, table: bool) -> None:
+        self._bar.stop()
+        if table:
+            self._console.print(_rich_table(tally))
+
+
+def _rates(tally: Tally) -> str:
+    failed = f", {tally.failed} failed" if tally.failed else ""
+    return f"{tally.tokens_per_s:.0f} tokens/s, hit rate {100 * tally.hit_rate:.0f} %{failed}"
+
+
+def _rich_table(tally: Tally) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for label, value in tally.table():
+        table.add_row(label, value)
+    return table

@@ -1,0 +1,93 @@
+"""What a run has cost so far, its closing table and the numbers of `--stats`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sgc_ir.params import Usage
+
+# Counters of `--stats` that only the backend knows; None where it does not count them.
+BACKEND_COUNTERS = (
+    "optimal_hit_rate",
+    "recomputed_tokens",
+    "retractions",
+    "prefill_steps",
+    "decode_steps",
+    "peak_running",
+    "peak_kv_tokens",
+    "tokenizer_calls",
+    "merged_calls",
+)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of finished rows; times in seconds."""
+
+    rows: int = 0
+    failed: int = 0
+    usage: Usage = field(default_factory=Usage)
+    load_seconds: float = 0.0
+    started: float = field(default_factory=time.monotonic)
+    ended: float | None = None
+
+    def add(self, usage: Usage, failed: bool) -> None:
+        self.rows += 1
+        self.failed += failed
+        self.usage += usage
+
+    @property
+    def seconds(self) -> float:
+        """Time since the first row could start; loading the model is not part of it."""
+        end = time.monotonic() if self.ended is None else self.ended
+        return max(end - self.started, 1e-9)
+
+    @property
+    def hit_rate(self) -> float:
+        """Cached share of all prompt tokens, 0 without any."""
+        return self.usage.cached_tokens / max(self.usage.prompt_tokens, 1)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Generated tokens a second."""
+        return self.usage.completion_tokens / self.seconds
+
+    @property
+    def programs_per_s(self) -> float:
+        return self.rows / self.seconds
+
+    def stats(self, backend: Mapping[str, Any]) -> dict[str, Any]:
+        """The numbers of `--stats`; `backend` holds the counters of the backend."""
+        usage = self.usage
+        numbers = {
+            "rows": self.rows,
+            "failed": self.failed,
+            "seconds": self.seconds,
+            "load_seconds": self.load_seconds,
+            "programs_per_s": self.programs_per_s,
+            "prompt_tokens": usage.prompt_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "hit_rate": self.hit_rate,
+            "completion_tokens": usage.completion_tokens,
+            "forced_tokens": usage.forced_tokens,
+            "scored_tokens": usage.scored_tokens,
+        }
+        return numbers | {name: backend.get(name) for name in BACKEND_COUNTERS}
+
+    def table(self) -> list[tuple[str, str]]:
+        """The closing table: label and value."""
+        usage = self.usage
+        rows = f"{self.rows:,}" + (f" ({self.failed:,} failed)" if self.failed else "")
+        loading = f" (and {self.load_seconds:.1f} to load)" if self.load_seconds else ""
+        return [
+            ("rows", rows),
+            ("prompt tokens", f"{usage.prompt_tokens:,}"),
+            ("cached tokens", f"{usage.cached_tokens:,}"),
+            ("hit rate", f"{100 * self.hit_rate:.1f} %"),
+            ("generated tokens", f"{usage.completion_tokens:,} ({self.tokens_per_s:.1f} a second)"),
+            ("seconds", f"{self.seconds:.1f}{loading}"),
+            ("programs/s", f"{self.programs_per_s:.2f}"),
+        ]
