@@ -1,0 +1,44 @@
+"""`sgc compile`: trace a program and write its graph as an artefact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sgc.cli.common import PATH, debug_option, quiet_option
+
+
+@click.command(short_help="Trace a program and write its graph.")
+@click.argument("program", metavar="PROGRAM.py[:FUNCTION]")
+@click.option("-o", "--output", type=PATH, required=True, metavar="G.sgc", help="File to write.")
+@click.option(
+    "--bind",
+    multiple=True,
+    metavar="NAME=JSON",
+    help="Fix an argument while compiling; may be given again.",
+)
+@quiet_option("Say nothing when it worked.")
+@debug_option
+def command(program: str, output: Path, bind: tuple[str, ...], quiet: bool) -> None:
+    """Trace PROGRAM and write its graph to a file that runs without the program's source.
+
+    A program that cannot be compiled is refused with file, line and expression, and nothing is
+    written. Without FUNCTION it is the program named like the file, else the only one in it.
+    """
+    from sgc.cli.failure import say
+    from sgc.cli.graphs import compile_source, warnings_of
+    from sgc.cli.output import check_output, write_file
+    from sgc.cli.programs import split_name
+    from sgc.cli.values import parse_bindings
+
+    values = parse_bindings(bind)
+    check_output(output, {"program": split_name(program)[0]})
+    compiled = compile_source(program, values)
+    write_file(output, compiled.save)
+    if not quiet:
+        for warning in warnings_of(compiled):
+            say(f"sgc: warning: {warning}")
+        size = output.stat().st_size
+        nodes = sum(len(graph.nodes) for graph in compiled.program.graphs.values())
+        say(f"sgc: wrote {output}: {compiled.program.main}, {nodes} nodes, {size:,} bytes")

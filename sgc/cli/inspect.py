@@ -1,0 +1,37 @@
+"""`sgc inspect`: show a graph in a form that people or other tools read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sgc.cli.common import PATH, debug_option
+
+FORMATS = ("text", "mermaid", "dot", "svg", "json")
+
+
+@click.command(short_help="Show a graph as text, mermaid, dot, svg or json.")
+@click.argument("graph", metavar="G.sgc|PROGRAM.py[:FUNCTION]")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="text", help="Default: text."
+)
+@click.option("-o", "--output", type=PATH, metavar="FILE", help="File instead of standard output.")
+@debug_option
+def command(graph: str, form: str, output: Path | None) -> None:
+    """Print the graph of an artefact, or of a program that is compiled on the way."""
+    from sgc.cli.graphs import load_graph
+    from sgc.cli.output import check_output, write_file
+    from sgc.cli.programs import split_name
+    from sgc_ir.render import render
+
+    check_output(output, {"graph": split_name(graph)[0]})
+    text = render(load_graph(graph), form).rstrip("\n") + "\n"
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_file(output, lambda path: _write_text(path, text))
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")

@@ -1,0 +1,106 @@
+"""The gallery: each program has its shape, its rows, compiles fast and can be drawn."""
+
+from __future__ import annotations
+
+import ast
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests_support import load_program
+
+from sgc_ir.graph import Program as Graphs
+from sgc_ir.ops import Op
+from sgc_ir.render import render
+
+ROOT = Path(__file__).parent.parent.parent / "programs"
+NAMES = (
+    "essay_judge",
+    "extract_fields",
+    "few_shot_qa",
+    "generative_agents",
+    "multi_doc_qa",
+    "multi_turn_chat",
+    "rag_answer",
+    "react_replay",
+    "self_consistency",
+    "skeleton_tips",
+    "tree_of_thought",
+)
+DATA = {"essay_judge": "essays"}
+COMPILE_SECONDS = 0.1
+
+
+def rows_of(name: str) -> list[dict[str, Any]]:
+    text = (ROOT / "data" / f"{DATA.get(name, name)}.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def compiled(name: str) -> Graphs:
+    return load_program(ROOT / f"{name}.py").compile().program
+
+
+def test_the_gallery_is_what_its_page_says() -> None:
+    assert sorted(p.stem for p in ROOT.glob("*.py")) == list(NAMES)
+    page = (ROOT / "README.md").read_text("utf-8")
+    for name in NAMES:
+        assert f"| `{name}` |" in page
+        assert f"`data/{DATA.get(name, name)}.jsonl`" in page
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_is_short_documented_and_needs_only_sgc(name: str) -> None:
+    text = (ROOT / f"{name}.py").read_text("utf-8")
+    tree = ast.parse(text)
+    assert 20 <= len(text.splitlines()) <= 60
+    assert ast.get_docstring(tree)
+    imports = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
+    assert [ast.unparse(n) for n in imports] == ["import sgc"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_are_many_different_and_fit_the_program(name: str) -> None:
+    rows = rows_of(name)
+    assert len(rows) >= 10
+    assert len({json.dumps(row, sort_keys=True) for row in rows}) == len(rows)
+    spec = load_program(ROOT / f"{name}.py").spec
+    for row in rows:
+        assert list(spec.arguments((), row)) == [p.name for p in spec.params]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_compiles_as_a_whole_and_fast(name: str) -> None:
+    program = load_program(ROOT / f"{name}.py")
+    program.compile()  # the first call imports the tracer
+    best = min(_seconds(program.compile) for _ in range(5))
+    assert best < COMPILE_SECONDS
+    graphs = program.compile().program
+    calls = [n for g in _graphs(graphs) for n in g.nodes if n.op in (Op.GEN, Op.SELECT)]
+    assert calls
+    assert graphs.main == name
+
+
+def _seconds(call: Any) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def _graphs(program: Graphs) -> list[Any]:
+    waiting, found = list(program.graphs.values()), []
+    while waiting:
+        graph = waiting.pop()
+        found.append(graph)
+        waiting += [n.body for n in graph.nodes if n.body is not None]
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("form", ["text", "mermaid", "dot", "svg", "json"])
+def test_a_program_can_be_drawn(name: str, form: str) -> None:
+    drawn = render(compiled(name), form)
+    assert name in drawn
+    if form == "json":
+        json.loads(drawn)
