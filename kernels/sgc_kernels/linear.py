@@ -1,0 +1,57 @@
+"""Products with weights that are kept in the form that is fastest where they are used."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+
+class Linear(Protocol):
+    """A weight matrix, in whatever form, with its bias."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """`x` `[T, in]`, T > 0, to `[T, out]` in the dtype of `x`."""
+        ...
+
+
+class PlainLinear:
+    """The reference: `x @ weight.T + bias`; weight `[out, in]`, bias `[out]` or None."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
+        self._weight = weight
+        self._bias = bias
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(x, self._weight, self._bias)
+
+
+class PackedLinear:
+    """The same for CPUs: the weight is laid out once as oneDNN's kernels read it.
+
+    `torch.nn.functional.linear` does so anew at every call; with few rows that is half of its
+    time (SmolLM2-135M on 2 cores of a Zen 4, all layers of a step at batch 1 / 8 / 32: bfloat16
+    19 / 23 / 36 ms against 10 / 12 / 26 ms, float32 40 / 48 / 75 against 20 / 22 / 45).
+    """
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), None)
+        self._bias = bias
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
+            x, self._weight, self._bias, "none", [], ""
+        )
+        return product
+
+
+def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether this build of torch has packed products for `dtype` on this machine's CPU."""
+    if device.type != "cpu" or not torch._C._has_mkldnn:
+        return False
+    ops = torch.ops.mkldnn
+    if not hasattr(ops, "_reorder_linear_weight") or not hasattr(ops, "_linear_pointwise"):
+        return False
+    if dtype == torch.bfloat16:
+        return bool(ops._is_mkldnn_bf16_supported())
+    return dtype == torch.float32

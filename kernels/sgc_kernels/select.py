@@ -1,0 +1,48 @@
+"""The one place where the version of every operation is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from sgc_kernels.attention.spec import AttentionBackend
+from sgc_kernels.linear import Linear
+
+Table = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The operations of a model, each in one version; signatures stand beside the references."""
+
+    attention: AttentionBackend
+    linear: Callable[[torch.Tensor, torch.Tensor | None], Linear]
+    rms_norm: Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
+    add_rms_norm: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor]
+    rotary_table: Callable[[torch.Tensor, torch.Tensor, float, torch.dtype], Table]
+    apply_rotary: Callable[[torch.Tensor, Table], torch.Tensor]
+    silu_mul: Callable[[torch.Tensor], torch.Tensor]
+    store_kv: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], None]
+
+
+def select_kernels(device: torch.device, dtype: torch.dtype) -> Kernels:
+    """The versions for weights and activations of `dtype` on `device`."""
+    from sgc_kernels.activation import silu_mul
+    from sgc_kernels.attention.torch_ref import TorchAttention
+    from sgc_kernels.kv_store import store_kv
+    from sgc_kernels.linear import PackedLinear, PlainLinear, can_pack
+    from sgc_kernels.norm import add_rms_norm, rms_norm
+    from sgc_kernels.rotary import apply_rotary, rotary_table
+
+    return Kernels(
+        attention=TorchAttention(),
+        linear=PackedLinear if can_pack(device, dtype) else PlainLinear,
+        rms_norm=rms_norm,
+        add_rms_norm=add_rms_norm,
+        rotary_table=rotary_table,
+        apply_rotary=apply_rotary,
+        silu_mul=silu_mul,
+        store_kv=store_kv,
+    )

@@ -1,0 +1,74 @@
+"""What a model looks like, whatever file says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+# Hugging Face's architecture name -> the name that GGUF files use. All are one family: RMS norm,
+# rotary positions, grouped query heads, SiLU gate.
+ARCHITECTURES = {
+    "LlamaForCausalLM": "llama",
+    "MistralForCausalLM": "llama",
+    "Qwen2ForCausalLM": "qwen2",
+    "Qwen3ForCausalLM": "qwen3",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RopeConfig:
+    """Rotary positions.
+
+    `kind` is one of `sgc_runtime.model.rope.KINDS`; the fields behind `theta` are read by some
+    kinds only.
+    """
+
+    kind: str = "default"
+    theta: float = 10_000.0
+    factor: float = 1.0
+    original_max_positions: int = 0
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    truncate: bool = True
+    attention_factor: float | None = None
+    mscale: float = 0.0
+    mscale_all_dim: float = 0.0
+    divisors: tuple[float, ...] = ()  # kind "divided": one a frequency
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """Sizes and switches of a decoder; frozen, made by `config_hf` and `config_gguf`.
+
+    Attributes:
+        architecture: Hugging Face's name, a key of `ARCHITECTURES`.
+        max_positions: longest context that the model was made for, in tokens.
+        windows: one entry a layer: a token sees itself and the `window - 1` before it; None: all.
+        qkv_bias, out_bias, mlp_bias: which products have a bias.
+        qk_norm: queries and keys are normalised head by head before they are turned.
+        eos_token_ids: ids that end a text, those of the generation config first.
+    """
+
+    architecture: str
+    num_layers: int
+    hidden_size: int
+    intermediate_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    vocab_size: int
+    max_positions: int
+    rms_eps: float
+    rope: RopeConfig
+    tie_embeddings: bool
+    windows: tuple[int | None, ...]
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    qk_norm: bool = False
+    eos_token_ids: tuple[int, ...] = field(default=())
+
+    @property
+    def attention_scale(self) -> float:
+        return float(self.head_dim**-0.5)

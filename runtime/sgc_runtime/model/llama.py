@@ -1,0 +1,125 @@
+"""The Llama family: Llama, Mistral, Qwen2, Qwen3, SmolLM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from sgc_kernels.attention.spec import AttentionMeta, AttentionPlan, AttentionShape
+from sgc_kernels.linear import Linear
+from sgc_kernels.select import Kernels
+from sgc_runtime.model.config import ModelConfig
+from sgc_runtime.model.forward import ForwardBatch, KVTensors
+
+_Table = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWeights:
+    """One layer; norms are `[width]`, products whatever form the kernels keep."""
+
+    input_norm: torch.Tensor
+    qkv: Linear  # hidden -> (num_heads + 2 * num_kv_heads) * head_dim
+    q_norm: torch.Tensor | None  # [head_dim]
+    k_norm: torch.Tensor | None
+    out: Linear
+    mlp_norm: torch.Tensor
+    gate_up: Linear  # hidden -> 2 * intermediate, the gate first
+    down: Linear
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWeights:
+    embedding: torch.Tensor  # [vocab, hidden]
+    layers: Sequence[LayerWeights]
+    norm: torch.Tensor
+    head: Linear  # hidden -> vocab
+    inv_freq: torch.Tensor  # [head_dim / 2] float32
+    rope_scale: float
+
+
+class LlamaModel:
+    """A decoder over paged keys and values. It holds no state between steps.
+
+    `dtype` is that of weights, activations, keys and values; `device` holds all of them.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: ModelWeights,
+        kernels: Kernels,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.config = config
+        self.dtype = dtype
+        self.device = device
+        self._weights = weights
+        self._kernels = kernels
+        self._shape = AttentionShape(
+            num_heads=config.num_heads,
+            num_kv_heads=config.num_kv_heads,
+            head_dim=config.head_dim,
+            scale=config.attention_scale,
+            dtype=dtype,
+        )
+
+    @torch.inference_mode()
+    def forward(self, batch: ForwardBatch, kv: KVTensors) -> torch.Tensor:
+        """Compute the new tokens (T > 0), write their keys and values into `kv`.
+
+        Returns:
+            `[L, vocab]` float32 logits of the rows `batch.logit_rows`, in their order.
+        """
+        weights, kernels, eps = self._weights, self._kernels, self.config.rms_eps
+        plan = kernels.attention.plan(
+            AttentionMeta(batch.qo_indptr, batch.kv_indptr, batch.kv_slots), self._shape
+        )
+        table = kernels.rotary_table(
+            batch.positions, weights.inv_freq, weights.rope_scale, self.dtype
+        )
+        residual = weights.embedding.index_select(0, batch.input_ids)
+        x = kernels.rms_norm(residual, weights.layers[0].input_norm, eps)
+        for i, layer in enumerate(weights.layers):
+            x = layer.out(self._attention(i, layer, x, table, plan, batch.out_slots, kv))
+            if i + 1 == len(weights.layers):  # from here on only wanted rows matter
+                x, residual = x[batch.logit_rows], residual[batch.logit_rows]
+                if x.shape[0] == 0:
+                    return torch.empty(0, self.config.vocab_size, device=self.device)
+            x = kernels.add_rms_norm(x, residual, layer.mlp_norm, eps)
+            x = layer.down(kernels.silu_mul(layer.gate_up(x)))
+            following = weights.layers[i + 1].input_norm if i + 1 < len(weights.layers) else None
+            x = kernels.add_rms_norm(
+                x, residual, weights.norm if following is None else following, eps
+            )
+        return weights.head(x).to(torch.float32)
+
+    def _attention(
+        self,
+        index: int,
+        layer: LayerWeights,
+        x: torch.Tensor,
+        table: _Table,
+        plan: AttentionPlan,
+        out_slots: torch.Tensor,
+        kv: KVTensors,
+    ) -> torch.Tensor:
+        """`x` `[T, hidden]` to the heads' outputs `[T, num_heads * head_dim]`."""
+        config, kernels = self.config, self._kernels
+        q_heads, kv_heads = config.num_heads, config.num_kv_heads
+        qkv = layer.qkv(x).view(-1, q_heads + 2 * kv_heads, config.head_dim)
+        qk, v = qkv[:, : q_heads + kv_heads], qkv[:, q_heads + kv_heads :]
+        if layer.q_norm is not None and layer.k_norm is not None:
+            q = kernels.rms_norm(qk[:, :q_heads], layer.q_norm, config.rms_eps)
+            k = kernels.rms_norm(qk[:, q_heads:], layer.k_norm, config.rms_eps)
+            q, k = kernels.apply_rotary(q, table), kernels.apply_rotary(k, table)
+        else:
+            qk = kernels.apply_rotary(qk, table)
+            q, k = qk[:, :q_heads], qk[:, q_heads:]
+        keys, values = kv.k[index], kv.v[index]
+        kernels.store_kv(k, v, keys, values, out_slots)
+        heads = plan.run(q, keys, values, config.windows[index])
+        return heads.reshape(x.shape[0], -1)

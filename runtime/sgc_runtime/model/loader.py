@@ -1,0 +1,137 @@
+"""Loading a model from a Hugging Face directory or a GGUF file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from sgc_ir.errors import ModelError
+from sgc_kernels.linear import Linear
+from sgc_kernels.select import Kernels, select_kernels
+from sgc_runtime.model.config import ModelConfig
+from sgc_runtime.model.config_gguf import read_gguf_config
+from sgc_runtime.model.config_hf import read_hf_config
+from sgc_runtime.model.gguf_file import open_gguf
+from sgc_runtime.model.llama import LayerWeights, LlamaModel, ModelWeights
+from sgc_runtime.model.number_format import pick_dtype
+from sgc_runtime.model.rope import rope_frequencies
+from sgc_runtime.model.weights import WeightSource, check_weights
+from sgc_runtime.model.weights_gguf import GgufSource, rope_divisors
+from sgc_runtime.model.weights_safetensors import SafetensorsSource
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model ready to run. `name` is its file's or directory's name without ending."""
+
+    model: LlamaModel
+    config: ModelConfig
+    name: str
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    dtype: str | torch.dtype | None = None,
+    device: str | torch.device = "cpu",
+) -> LoadedModel:
+    """Load a Hugging Face directory or a `.gguf` file.
+
+    Args:
+        dtype: float32, bfloat16 or float16 (a name or torch's object); None: bfloat16 on a GPU
+            and on CPUs with instructions for it, else float32.
+        device: a torch device.
+
+    Raises:
+        ModelError: the model is missing, damaged, incomplete or of an unsupported kind, or the
+            device cannot be had.
+    """
+    place = Path(path)
+    where = _device(device)
+    number_format = pick_dtype(dtype, where)
+    config, source = _open(place)
+    check_weights(config, source)
+    weights = _Assembly(config, source, where, number_format).build()
+    kernels = select_kernels(where, number_format)
+    model = LlamaModel(config, weights, kernels, number_format, where)
+    return LoadedModel(model, config, place.resolve().stem if place.is_file() else place.name)
+
+
+def _open(place: Path) -> tuple[ModelConfig, WeightSource]:
+    if place.is_dir():
+        return read_hf_config(place), SafetensorsSource(place)
+    if not place.exists():
+        raise ModelError(f"no model at {str(place)!r}: give a Hugging Face directory or .gguf file")
+    file = open_gguf(place)
+    config = read_gguf_config(file, rope_divisors(file))
+    return config, GgufSource(file, config)
+
+
+def _device(device: str | torch.device) -> torch.device:
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        raise ModelError(f"unknown device {str(device)!r}: give cpu, cuda or cuda:N") from error
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise ModelError(f"device {found} is not to be had here: give cpu or another index")
+    if found.type not in ("cpu", "cuda"):
+        raise ModelError(f"device {found} is not supported: give cpu, cuda or cuda:N")
+    return found
+
+
+class _Assembly:
+    """Puts tensors together into the products that the model computes at once."""
+
+    def __init__(
+        self, config: ModelConfig, source: WeightSource, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self._config = config
+        self._source = source
+        self._device = device
+        self._dtype = dtype
+        self._kernels: Kernels = select_kernels(device, dtype)
+
+    def build(self) -> ModelWeights:
+        config = self._config
+        inv_freq, scale = rope_frequencies(config.rope, config.head_dim)
+        # Reading, dequantising and packing release the interpreter lock for most of their time.
+        with ThreadPoolExecutor(max_workers=torch.get_num_threads()) as pool:
+            embedding = pool.submit(self._tensor, "model.embed_tokens.weight")
+            layers = list(pool.map(self._layer, range(config.num_layers)))
+        head = embedding.result() if config.tie_embeddings else self._tensor("lm_head.weight")
+        return ModelWeights(
+            embedding=embedding.result(),
+            layers=layers,
+            norm=self._tensor("model.norm.weight"),
+            head=self._kernels.linear(head, None),
+            inv_freq=inv_freq.to(self._device),
+            rope_scale=scale,
+        )
+
+    def _layer(self, index: int) -> LayerWeights:
+        config, stem = self._config, f"model.layers.{index}."
+        attention, mlp = stem + "self_attn.", stem + "mlp."
+        qkv = [attention + f"{part}_proj" for part in "qkv"]
+        return LayerWeights(
+            input_norm=self._tensor(stem + "input_layernorm.weight"),
+            qkv=self._linear(qkv, config.qkv_bias),
+            q_norm=self._tensor(attention + "q_norm.weight") if config.qk_norm else None,
+            k_norm=self._tensor(attention + "k_norm.weight") if config.qk_norm else None,
+            out=self._linear([attention + "o_proj"], config.out_bias),
+            mlp_norm=self._tensor(stem + "post_attention_layernorm.weight"),
+            gate_up=self._linear([mlp + "gate_proj", mlp + "up_proj"], config.mlp_bias),
+            down=self._linear([mlp + "down_proj"], config.mlp_bias),
+        )
+
+    def _linear(self, names: Sequence[str], bias: bool) -> Linear:
+        """One product out of several with the same input, stacked in this order."""
+        weight = torch.cat([self._tensor(f"{name}.weight") for name in names])
+        biases = torch.cat([self._tensor(f"{name}.bias") for name in names]) if bias else None
+        return self._kernels.linear(weight, biases)
+
+    def _tensor(self, name: str) -> torch.Tensor:
+        return self._source.load(name).to(self._device, self._dtype)
