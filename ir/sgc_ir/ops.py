@@ -112,3 +112,9 @@ OPS: dict[Op, OpSpec] = {
     Op.LOOP: OpSpec(("over", "item_params", "index_param", "captures"), ("after",), owns_body=True),
     Op.RETURN: OpSpec(("value", "vars")),
 }
+
+# attribute -> position in the written forms, per op
+ATTR_ORDER: dict[Op, dict[str, int]] = {
+    op: {name: i for i, name in enumerate(spec.required + spec.optional)}
+    for op, spec in OPS.items()
+}

@@ -1,0 +1,57 @@
+"""What a rule of the verifier sees: one graph or body in its surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sgc_ir.graph import Graph, Node, Program, Ref, iter_refs
+from sgc_ir.ops import Op
+
+Fault = tuple[Node | None, str]  # the node at fault, and why
+Faults = Iterator[Fault]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A graph under verification.
+
+    Attributes:
+        where: the graph's name, with the loop nodes that lead to a body.
+        outer, loop: the enclosing scope and the Loop that owns this body, or None.
+        root_role: role that is open in the graph's own stream when it starts.
+        fork_roles: parameter that holds a captured fork -> role open at that fork.
+        root_path, fork_paths: the same for paths; `*` of outer loops stands there as `!`.
+        syntax: whether patterns, schemas and grammars are compiled.
+    """
+
+    program: Program
+    graph: Graph
+    where: str
+    outer: Scope | None = None
+    loop: Node | None = None
+    root_role: str | None = None
+    fork_roles: Mapping[str, str | None] = field(default_factory=dict)
+    root_path: str = ""
+    fork_paths: Mapping[str, str] = field(default_factory=dict)
+    syntax: bool = True
+
+    def node(self, ref: Ref) -> Node:
+        return self.graph.nodes[ref.node]
+
+    def fork_of(self, node: Node) -> Node | None:
+        """The Fork of this graph that a GetForkItem or Join names; None for a captured one."""
+        fork = self.node(node.attrs["fork"])
+        return fork if fork.op is Op.FORK else None
+
+
+def is_constant(value: Any) -> bool:
+    """Whether an operand holds no `Ref`."""
+    return next(iter_refs(value), None) is None
+
+
+def constant_width(fork: Node | None) -> int | None:
+    """Width of a fork that is known before the run."""
+    width = None if fork is None else fork.attrs.get("width")
+    return width if isinstance(width, int) else None
