@@ -1,0 +1,43 @@
+"""Settings of the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """How much the engine may hold and do at once.
+
+    No setting changes a result, only speed and memory.
+
+    Attributes:
+        kv_tokens: slots of the KV pool.
+        max_running: sequences that are computed at once.
+        prefill_tokens: prompt tokens that one step computes at most (longer prompts are cut).
+        max_prefill_streak: prefill steps in a row before one carries the decoding rows along.
+        reserve: share of the tokens that running gens may still make for which memory is kept
+            free at admission; 1 means that nothing is ever retracted.
+        share_min_tokens: a request waits for a prefix that another one computes right now if it
+            saves at least so many tokens.
+        scan_limit: waiting requests that are looked at in one step.
+        cache: keep prefixes for later requests.
+        stats_tokens: prompt positions that are remembered for `optimal_hit_rate`.
+    """
+
+    kv_tokens: int
+    max_running: int = 128
+    prefill_tokens: int = 1024
+    max_prefill_streak: int = 4
+    reserve: float = 0.5
+    share_min_tokens: int = 16
+    scan_limit: int = 512
+    cache: bool = True
+    stats_tokens: int = 20_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("kv_tokens", "max_running", "prefill_tokens", "max_prefill_streak"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: expected at least 1")
+        if not 0.0 <= self.reserve <= 1.0:
+            raise ValueError(f"reserve={self.reserve}: expected a number from 0 to 1")

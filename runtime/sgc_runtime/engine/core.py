@@ -1,0 +1,145 @@
+"""The engine without its thread: schedule, forward, sample, results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+
+from sgc_ir.errors import BackendError
+from sgc_runtime.cache.prefix_cache import PrefixCache
+from sgc_runtime.engine.config import EngineConfig
+from sgc_runtime.engine.metrics import Metrics
+from sgc_runtime.engine.policy import Order, first_come
+from sgc_runtime.engine.prompt_trie import PromptTrie
+from sgc_runtime.engine.request import Outcome, Request, State
+from sgc_runtime.engine.scheduler import Chunk, Scheduler
+from sgc_runtime.engine.step_input import StepInput, make_step_input
+from sgc_runtime.model.forward import ForwardBatch, KVTensors
+from sgc_runtime.sampling.logprobs import next_token_logprobs
+from sgc_runtime.sampling.sampler import NO_TOKEN, sample
+
+
+class Model(Protocol):
+    """Computes one step and writes its keys and values."""
+
+    def forward(self, batch: ForwardBatch, kv: KVTensors) -> torch.Tensor:
+        """Logits `[len(batch.logit_rows), vocab]` float32."""
+        ...
+
+
+class EngineCore:
+    """One scheduler over one KV pool. Everything here runs in one thread.
+
+    A failure in a step fails the requests of that step; the others go on.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        kv: KVTensors,
+        config: EngineConfig,
+        device: torch.device | None = None,
+        order: Order = first_come,
+    ) -> None:
+        self._model, self._kv = model, kv
+        self._device = device if device is not None else torch.device("cpu")
+        self.cache = PrefixCache(config.kv_tokens, config.cache)
+        self.metrics = Metrics()
+        self.trie = PromptTrie(config.stats_tokens)
+        self.scheduler = Scheduler(self.cache, config, self.metrics, order)
+
+    def add(self, request: Request) -> None:
+        """Queue a request; one that can never fit is answered at once."""
+        reason = self.scheduler.too_large(request)
+        if reason is not None:
+            advice = "shorten the prompt, lower max_tokens or give the engine more KV memory"
+            self._fail(request, BackendError(f"{reason}; {advice}"))
+            return
+        if request.call_prompt:
+            self.trie.add_prompt(request.tokens[: request.call_prompt].copy())
+        self.scheduler.add(request)
+
+    def cancel(self, request: Request) -> None:
+        """Drop a request; its slots are free at once and `on_done` is not called."""
+        if request.state is not State.DONE:
+            self.scheduler.drop(request)
+
+    def step(self) -> bool:
+        """Do one step; False when there is nothing to do."""
+        chunks = self.scheduler.plan()
+        if not chunks:
+            assert self.scheduler.idle, "requests wait and none can run"
+            return False
+        try:
+            work = make_step_input(chunks, self._device)
+            with torch.inference_mode():
+                logits = self._model.forward(work.batch, self._kv)
+                self._finish_step(chunks, work, logits)
+        except Exception as exc:
+            for chunk in chunks:
+                self._fail(chunk.request, _step_error(exc))
+        return True
+
+    # -- results ------------------------------------------------------------------------------
+
+    def _finish_step(self, chunks: Sequence[Chunk], work: StepInput, logits: torch.Tensor) -> None:
+        for chunk in chunks:
+            self.scheduler.computed(chunk)
+        num_sampling = len(work.sampling)
+        if num_sampling:
+            self._take_samples(work.sampling, logits[:num_sampling])
+        if work.scoring:
+            self._take_scores(work.scoring, logits[num_sampling:])
+
+    def _take_samples(self, requests: Sequence[Request], logits: torch.Tensor) -> None:
+        rows = [r.row for r in requests if r.row is not None]
+        sampled = sample(logits, rows)
+        for i, (request, token) in enumerate(zip(requests, sampled.ids, strict=True)):
+            if token == NO_TOKEN:
+                self._fail(request, BackendError("the model's logits are not numbers"))
+                continue
+            rows[i].advance(token)
+            request.push(token)
+            if i in sampled.logprobs:
+                request.logprobs.append(sampled.logprobs[i])
+            assert request.watcher is not None
+            if request.watcher.push(token):
+                self._end_generation(request, request.watcher.num_kept)
+
+    def _end_generation(self, request: Request, num_kept: int) -> None:
+        # Decode made everything behind the prompt but the last token's KV.
+        made = min(request.num_prompt + num_kept, request.num_tokens - 1)
+        self.trie.add_made(request.tokens[:made].copy(), request.num_prompt)
+        self._end(request, made)
+
+    def _take_scores(
+        self, scoring: Sequence[tuple[Request, int, int]], logits: torch.Tensor
+    ) -> None:
+        targets = [t for r, first, last in scoring for t in r.tokens[first + 1 : last + 1].tolist()]
+        scores = next_token_logprobs(logits, targets)
+        at = 0
+        for request, first, last in scoring:
+            request.scores += scores[at : at + last - first]
+            at += last - first
+            if last == request.num_target:
+                self._end(request, last)
+
+    def _end(self, request: Request, num_kept: int) -> None:
+        self.scheduler.drop(request, num_kept)
+        request.on_done(request, Outcome(request.anchor, request.cached_tokens or 0))
+
+    def _fail(self, request: Request, error: Exception) -> None:
+        if request.state is State.DONE:
+            return
+        if request.arrival is not None:
+            self.scheduler.drop(request)
+        request.state = State.DONE
+        request.on_done(request, Outcome(error=error))
+
+
+def _step_error(exc: Exception) -> BackendError:
+    error = BackendError(f"the engine's step failed: {type(exc).__name__}: {exc}")
+    error.__cause__ = exc
+    return error

@@ -1,0 +1,128 @@
+"""The engine's thread: takes requests from any thread, steps while there is work, sleeps else."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from sgc_ir.errors import BackendError
+from sgc_runtime.engine.core import EngineCore
+from sgc_runtime.engine.request import Outcome, Prefix, Request
+
+Post = Callable[[], None]
+
+
+class Engine:
+    """Runs an `EngineCore`; its methods may be called from any thread and return at once.
+
+    `Request.on_done` and a watcher's `on_text` are called in the engine's thread; they hand over
+    with `post`, which gathers a step's results into one call to each event loop.
+    """
+
+    def __init__(self, core: EngineCore) -> None:
+        self.core = core
+        self._inbox: deque[Post] = deque()
+        self._mail: dict[asyncio.AbstractEventLoop, list[Post]] = {}
+        self._wake = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="sgc-engine", daemon=True)
+        self._thread.start()
+        atexit.register(_close_at_exit, weakref.ref(self))
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Queue requests together, so that the same step sees all of them."""
+        self._send(partial(self._add, tuple(requests)))
+
+    def cancel(self, requests: Sequence[Request]) -> None:
+        """Drop requests that nobody waits for; within one step their slots are free."""
+        self._send(partial(self._cancel, tuple(requests)))
+
+    def forget(self, prefixes: Sequence[Prefix]) -> None:
+        """Let what lies behind these soft holds leave the tree."""
+        self._send(partial(self._forget, tuple(prefixes)))
+
+    def post(
+        self, loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: Any
+    ) -> None:
+        """Have `callback` called on `loop` after this step (engine thread only)."""
+        self._mail.setdefault(loop, []).append(partial(callback, *args))
+
+    def close(self) -> None:
+        """End the thread; what is unfinished fails with BackendError."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    # -- the thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        busy = False
+        while self._receive(wait=not busy):
+            busy = self.core.step()
+            self._deliver()
+        self._fail_all()
+        self._deliver()
+
+    def _receive(self, wait: bool) -> bool:
+        """Carry out what was sent; False when the engine closes."""
+        with self._wake:
+            while wait and not self._inbox and not self._closing:
+                self._wake.wait()
+            if self._closing:
+                return False
+        while self._inbox:
+            self._inbox.popleft()()
+        return True
+
+    def _deliver(self) -> None:
+        mail, self._mail = self._mail, {}
+        for loop, posts in mail.items():
+            try:
+                loop.call_soon_threadsafe(_call_all, posts)
+            except RuntimeError:  # the loop was closed: nobody waits for these results
+                continue
+
+    def _send(self, command: Post) -> None:
+        with self._wake:
+            if self._closing:
+                raise BackendError("the engine is closed; open a new backend")
+            self._inbox.append(command)
+            self._wake.notify()
+
+    def _add(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            self.core.add(request)
+
+    def _cancel(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            self.core.cancel(request)
+
+    def _forget(self, prefixes: Sequence[Prefix]) -> None:
+        for prefix in prefixes:
+            self.core.scheduler.forget(prefix)
+
+    def _fail_all(self) -> None:
+        while self._inbox:
+            self._inbox.popleft()()
+        for request in [*self.core.scheduler.in_flight, *self.core.scheduler.waiting]:
+            self.core.cancel(request)
+            request.on_done(request, Outcome(error=BackendError("the engine was closed")))
+
+
+def _call_all(posts: Sequence[Post]) -> None:
+    for post in posts:
+        post()
+
+
+def _close_at_exit(engine: weakref.ref[Engine]) -> None:
+    living = engine()
+    if living is not None:
+        living.close()

@@ -1,0 +1,86 @@
+"""Follows one gen's tokens: its text, what may be streamed, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from sgc_ir.params import SamplingParams
+from sgc_runtime.engine.vocabulary import Vocabulary
+from sgc_runtime.tokenizer.stops import StopSearch
+
+
+class OutputWatcher:
+    """Stop rules of one gen, in the order of precedence within a token: stop token id, EOS and
+    end-of-turn, stop string or regex, `max_tokens`.
+
+    After the end: `finish_reason`, `matched`, `text`, `num_kept` (tokens that stay as they are),
+    `residual` (text of a token that a stop cut, to be encoded anew) and `pending` (bytes of an
+    incomplete character at the end of the kept tokens).
+
+    Args:
+        end_ids: EOS, and inside a role the end-of-turn ids; ignored under `ignore_eos`.
+        pending: bytes of an incomplete character in front of the gen.
+        on_text: called with each further piece of text.
+    """
+
+    def __init__(
+        self,
+        params: SamplingParams,
+        vocabulary: Vocabulary,
+        end_ids: Collection[int],
+        *,
+        pending: bytes = b"",
+        on_text: Callable[[str], None] | None = None,
+    ) -> None:
+        self._params, self._vocabulary, self._on_text = params, vocabulary, on_text
+        self._eos_ids = frozenset() if params.ignore_eos else frozenset(end_ids)
+        self._search = StopSearch(params.stop, params.stop_regex, params.min_tokens)
+        self._before = pending
+        self.num_tokens = 0
+        self.num_kept = 0
+        self.finish_reason: str | None = None
+        self.matched: str | int | None = None
+        self.text = ""
+        self.residual = ""
+        self.pending = pending
+
+    def held_back(self) -> Collection[int]:
+        """Ids that `min_tokens` keeps from being sampled."""
+        return self._eos_ids | frozenset(self._params.stop_token_ids)
+
+    def push(self, token: int) -> bool:
+        """Take a sampled token; True when the gen ends with it."""
+        self.num_tokens += 1
+        if token in self._params.stop_token_ids:
+            return self._end("stop", token)
+        if token in self._eos_ids:
+            return self._end("eos", token)
+        control = token in self._vocabulary.control_ids
+        data = b"" if control else self._vocabulary.token_bytes(token)
+        if self.num_kept == 0:
+            data = self._before + data
+        self.num_kept += 1
+        hit = self._search.push(data)
+        if hit is not None:
+            self.text, self.num_kept, self.residual = hit.text, hit.num_kept_tokens, hit.residual
+            self.pending = b"" if self.num_kept else self._before
+            return self._close("stop", hit.matched, self._search.take())
+        if self.num_tokens >= self._params.max_tokens:
+            return self._end("length", None)
+        self._stream(self._search.take())
+        return False
+
+    def _end(self, reason: str, matched: int | None) -> bool:
+        self.text = self._search.text
+        if self.num_kept:
+            self.pending = self._search.pending
+        return self._close(reason, matched, self._search.finish())
+
+    def _close(self, reason: str, matched: str | int | None, piece: str) -> bool:
+        self.finish_reason, self.matched = reason, matched
+        self._stream(piece)
+        return True
+
+    def _stream(self, piece: str) -> None:
+        if piece and self._on_text is not None:
+            self._on_text(piece)

@@ -1,0 +1,17 @@
+"""In which order waiting requests are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from sgc_runtime.engine.request import Request
+
+Order = Callable[[Sequence[Request]], Iterable[Request]]
+
+
+def first_come(waiting: Sequence[Request]) -> Iterable[Request]:
+    """By arrival, which is how the queue lies."""
+    return waiting
+
+
+ORDERS: dict[str, Order] = {"first-come": first_come}

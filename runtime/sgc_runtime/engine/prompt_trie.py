@@ -1,0 +1,73 @@
+"""All prompts of a run as one trie, to tell the best possible hit rate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sgc_runtime.cache.radix_tree import Ids, Node, RadixTree
+
+_ASKED = 1  # position of some call's prompt
+_MADE = 2  # position whose KV a decode step or a choice's scoring made
+
+
+class PromptTrie:
+    """Counts positions that even a perfect cache would have to prefill.
+
+    optimal_hit_rate = 1 - C / (sum of prompt tokens), with C = distinct positions of all prompts
+    that decode never made, plus 1 for each call that was wholly covered when it came (its last
+    token is computed again for its logits).
+
+    Args:
+        max_tokens: positions that are remembered; beyond them the rate is unknown (None).
+    """
+
+    def __init__(self, max_tokens: int) -> None:
+        self._tree = RadixTree()
+        self._max_tokens = max_tokens
+        self._prompt_tokens = 0
+        self._needed = 0
+        self._covered = 0
+        self._full = False
+
+    def add_prompt(self, ids: Ids) -> None:
+        """A call comes with this prompt."""
+        self._prompt_tokens += len(ids)
+        if not len(ids) or self._is_full(len(ids)):
+            return
+        end, existing = self._add(ids)
+        marks = [node.slots for node in self._tree.path(end)]
+        asked = sum(int(np.count_nonzero(m & _ASKED)) for m in marks)
+        self._needed += sum(int(np.count_nonzero(m == 0)) for m in marks)
+        if existing == len(ids) and asked + self._made_only(end) == len(ids):
+            self._covered += 1
+        for m in marks:
+            m |= _ASKED
+
+    def add_made(self, ids: Ids, start: int) -> None:
+        """Decode steps made the KV of the positions `[start, len(ids))`."""
+        if len(ids) <= start or self._is_full(len(ids)):
+            return
+        end, _ = self._add(ids)
+        for node in self._tree.path(end):
+            marks = node.slots[max(0, start - node.start) :]
+            self._needed -= int(np.count_nonzero(marks == _ASKED))
+            marks |= _MADE
+            if node.start <= start:
+                break
+
+    def optimal_hit_rate(self) -> float | None:
+        """The rate, or None when nothing was asked or the trie is full."""
+        if self._full or self._prompt_tokens == 0:
+            return None
+        return 1.0 - (self._needed + self._covered) / self._prompt_tokens
+
+    def _made_only(self, end: Node) -> int:
+        marks = (node.slots for node in self._tree.path(end))
+        return sum(int(np.count_nonzero(m == _MADE)) for m in marks)
+
+    def _is_full(self, more: int) -> bool:
+        self._full = self._full or self._tree.cached + more > self._max_tokens
+        return self._full
+
+    def _add(self, ids: Ids) -> tuple[Node, int]:
+        return self._tree.insert(ids, np.zeros(len(ids), np.int64))

@@ -1,0 +1,151 @@
+"""One sequence in the engine: what was asked, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from sgc_runtime.cache.radix_tree import Ids, Node, Slots
+from sgc_runtime.engine.output import OutputWatcher
+from sgc_runtime.sampling.logprobs import TokenLogprobs
+from sgc_runtime.sampling.row import SamplingRow
+
+
+class State(Enum):
+    WAITING = "waiting"
+    PREFILLING = "prefilling"
+    RUNNING = "running"  # decoding
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a request.
+
+    Attributes:
+        node: end of the sequence's cached part, to begin the next match at (not locked).
+        cached_tokens: prompt tokens whose KV was there when the request began.
+        error: why the request failed, or None.
+    """
+
+    node: Node | None = None
+    cached_tokens: int = 0
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """A soft hold: the first `length` tokens of a sequence once ended at `node` or above.
+
+    Where `node` ends behind `length`, the tokens between were rolled back and are to leave the
+    tree.
+    """
+
+    node: Node
+    length: int
+
+
+class Request:
+    """A generation, or with `score_from` the scoring of given tokens.
+
+    Positions of `tokens`, all half-open:
+
+    | range                       | what                                               |
+    |-----------------------------|----------------------------------------------------|
+    | [0, num_prompt)             | asked; for a scoring all tokens                    |
+    | [num_prompt, num_tokens)    | sampled                                            |
+    | [0, node.end)               | KV in the tree, locked (`slots` holds its slots)   |
+    | [node.end, num_slots)       | slots owned by this request                        |
+    | [0, num_computed)           | KV computed                                        |
+
+    While it waits, `anchor` is a node on its path where a match may begin, and `leader` another
+    request that computes a prefix of it right now.
+
+    Args:
+        prompt: ids, at least one.
+        row: sampling state, or None for a scoring.
+        watcher: stop rules and text, or None for a scoring.
+        score_from: position of the first token whose log-probability is wanted (at least 1).
+        prefix: soft hold of the stream that asks.
+        call_prompt: tokens of the call's prompt, 0 when another request of it counts them.
+        keep: its KV may serve others.
+        on_done: called once, in the engine's thread, with the outcome.
+    """
+
+    def __init__(
+        self,
+        prompt: Ids,
+        *,
+        on_done: Callable[[Request, Outcome], None],
+        row: SamplingRow | None = None,
+        watcher: OutputWatcher | None = None,
+        score_from: int = 0,
+        prefix: Prefix | None = None,
+        call_prompt: int = 0,
+        keep: bool = True,
+    ) -> None:
+        self.num_prompt = self.num_tokens = len(prompt)
+        self.row, self.watcher, self.score_from = row, watcher, score_from
+        self.prefix, self.call_prompt, self.on_done = prefix, call_prompt, on_done
+        self.keep = keep
+        capacity = len(prompt) + self.max_new
+        self.tokens: Ids = np.empty(capacity, np.int32)
+        self.tokens[: len(prompt)] = prompt
+        self.slots: Slots = np.empty(capacity, np.int64)
+        self.num_slots = self.num_computed = 0
+        self.node: Node | None = None  # locked while PREFILLING or RUNNING
+        self.anchor: Node | None = None
+        self.leader: Leader | None = None
+        self.state = State.WAITING
+        self.arrival = 0
+        self.cached_tokens: int | None = None  # set at the first admission
+        self.num_lost = 0  # tokens computed once that a retraction took away
+        self.scores: list[float] = []
+        self.logprobs: list[TokenLogprobs] = []
+
+    @property
+    def max_new(self) -> int:
+        return 0 if self.row is None else self.row.params.max_tokens
+
+    @property
+    def num_growth(self) -> int:
+        """Slots that it may still need behind its present tokens."""
+        # The last token that is sampled is never computed.
+        return max(0, self.num_prompt + self.max_new - self.num_tokens - 1)
+
+    @property
+    def num_target(self) -> int:
+        """Tokens to compute before the next sampling, or before the scoring is complete."""
+        return self.num_tokens if self.row is not None else self.num_tokens - 1
+
+    @property
+    def num_matchable(self) -> int:
+        """Tokens that may come out of the cache; the next one's logits are wanted."""
+        return (self.num_tokens if self.row is not None else self.score_from) - 1
+
+    @property
+    def prompt(self) -> Ids:
+        return self.tokens[: self.num_prompt]
+
+    @property
+    def output(self) -> Ids:
+        return self.tokens[self.num_prompt : self.num_tokens]
+
+    def push(self, token: int) -> None:
+        self.tokens[self.num_tokens] = token
+        self.num_tokens += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Another request, and the token up to which it is worth waiting for."""
+
+    request: Request
+    until: int
+
+    def computes(self) -> bool:
+        """Whether it still is on its way there."""
+        return self.request.state is State.PREFILLING and self.request.num_computed < self.until

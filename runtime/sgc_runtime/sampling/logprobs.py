@@ -1,0 +1,42 @@
+"""Log-probabilities of sampled tokens and of the likeliest ones beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """Of one position: the sampled token's log-probability, and the likeliest (id, logprob)
+    pairs, best first."""
+
+    logprob: float
+    top: tuple[tuple[int, float], ...]
+
+
+def token_logprobs(
+    logits: torch.Tensor, ids: Sequence[int], num_top: Sequence[int]
+) -> list[TokenLogprobs]:
+    """For each row of `logits` (`[rows, vocab]` float32): of `ids[row]`, and the `num_top[row]`
+    best."""
+    logp = logits.log_softmax(-1)
+    index = torch.tensor(list(ids), device=logits.device)
+    own: list[float] = logp.gather(-1, index[:, None])[:, 0].tolist()
+    size = min(max(num_top, default=0), logits.shape[-1])
+    if size == 0:
+        return [TokenLogprobs(x, ()) for x in own]
+    best = logp.topk(size)
+    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    tops = [tuple(zip(i, v, strict=True)) for i, v in pairs]
+    return [TokenLogprobs(x, top[:n]) for x, top, n in zip(own, tops, num_top, strict=True)]
+
+
+def next_token_logprobs(logits: torch.Tensor, ids: Sequence[int]) -> list[float]:
+    """Log-probability of `ids[row]` under row `row` of `logits` (`[rows, vocab]` float32)."""
+    index = torch.tensor(list(ids), device=logits.device)
+    chosen = logits.gather(-1, index[:, None])[:, 0] - logits.logsumexp(-1)
+    values: list[float] = chosen.tolist()
+    return values

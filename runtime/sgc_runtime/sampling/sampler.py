@@ -1,0 +1,73 @@
+"""Picks the next token of every row of a batch at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from sgc_runtime.sampling.filters import filter_probs
+from sgc_runtime.sampling.logprobs import TokenLogprobs, token_logprobs
+from sgc_runtime.sampling.penalties import adjust_logits
+from sgc_runtime.sampling.row import SamplingRow
+from sgc_runtime.sampling.uniform import uniform
+
+NO_TOKEN = -1  # the logits of the row hold no number to choose by
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One id a row (`NO_TOKEN` where the logits are not numbers), and the log-probabilities of
+    the rows that asked for them."""
+
+    ids: list[int]
+    logprobs: dict[int, TokenLogprobs]
+
+
+def sample(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> Sampled:
+    """Choose from `logits`, `[rows, vocab]` float32, which is used up.
+
+    A row's choice depends on its own logits, parameters, seed and step alone. Greedy rows take
+    the largest logit (the first of equals); the others draw by inverse distribution function
+    over the ids in order. Log-probabilities are those of the model, before any change.
+    """
+    wanted = [i for i, row in enumerate(rows) if _wants_logprobs(row)]
+    raw = logits[wanted].clone() if wanted else None
+    if not all(row.plain for row in rows):
+        adjust_logits(logits, rows)
+    best = logits.argmax(-1)
+    top = logits.gather(-1, best[:, None])[:, 0]
+    ids = torch.where(torch.isfinite(top), best, NO_TOKEN)
+    drawn = [i for i, row in enumerate(rows) if not row.params.greedy]
+    if drawn:
+        _draw(logits, rows, drawn, ids)
+    chosen: list[int] = ids.tolist()
+    found: dict[int, TokenLogprobs] = {}
+    if raw is not None:
+        counts = [rows[i].params.top_logprobs for i in wanted]
+        picked = [max(chosen[i], 0) for i in wanted]
+        found = dict(zip(wanted, token_logprobs(raw, picked, counts), strict=True))
+    return Sampled(chosen, found)
+
+
+def _wants_logprobs(row: SamplingRow) -> bool:
+    return row.params.logprobs or row.params.top_logprobs > 0
+
+
+def _draw(
+    logits: torch.Tensor, rows: Sequence[SamplingRow], drawn: list[int], ids: torch.Tensor
+) -> None:
+    index = torch.tensor(drawn, device=logits.device)
+    picked = [rows[i] for i in drawn]
+    temperature = torch.tensor([r.params.temperature for r in picked]).to(logits)
+    # Shifted before the division: a tiny temperature then cannot overflow the largest logit.
+    scores = logits if len(drawn) == len(rows) else logits[index]
+    scores = (scores - scores.amax(-1, keepdim=True)) / temperature[:, None]
+    probs = scores.softmax(-1)
+    filter_probs(probs, [r.params for r in picked])
+    cumulative = probs.cumsum(-1, dtype=torch.float64)
+    u = torch.from_numpy(uniform([r.seed for r in picked], [r.step for r in picked]))
+    target = u.to(cumulative) * cumulative[:, -1]
+    found = torch.searchsorted(cumulative, target[:, None], right=True)[:, 0]
+    ids[index] = torch.where(ids[index] == NO_TOKEN, ids[index], found)
