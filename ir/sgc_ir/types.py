@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from sgc_ir.quote import quote
+
 MAX_TYPE_CHARS = 1000
 _SCALARS: dict[str, tuple[type, ...]] = {
     "str": (str,),
@@ -60,10 +62,14 @@ class TypeForm:
         if self.kind == "|":
             return " | ".join(str(arg) for arg in self.args)
         if self.kind == "Literal":
-            return f"Literal[{', '.join(repr(arg) for arg in self.args)}]"
+            return f"Literal[{', '.join(_literal_text(arg) for arg in self.args)}]"
         if self.kind == "tuple...":
             return f"tuple[{self.args[0]}, ...]"
         return f"{self.kind}[{', '.join(str(a) for a in self.args)}]" if self.args else self.kind
+
+
+def _literal_text(value: Any) -> str:
+    return quote(value) if isinstance(value, str) else repr(value)
 
 
 def annotation_to_text(tp: Any) -> str:
@@ -197,6 +203,14 @@ def _generic(name: str, args: Sequence[ast.expr]) -> TypeForm:
     if (name == "tuple" and args) or arity == len(args):
         return TypeForm(name, tuple(_from_ast(arg) for arg in args))
     raise _Inexpressible
+
+
+def is_canonical(text: str) -> bool:
+    """Whether `text` is a type written exactly as `annotation_to_text` writes it."""
+    try:
+        return str(parse_type(text)) == text
+    except ValueError:
+        return False
 
 
 def _is_ellipsis(node: ast.expr) -> bool:
