@@ -41,7 +41,14 @@ class Media:
 Piece = Text | Media
 
 
-@dataclass(frozen=True, slots=True)
+class PromptView(Protocol):
+    """What a call can ask about its stream; valid until the call returns."""
+
+    def sent_text(self) -> str: ...
+
+    def messages(self) -> Sequence[Message]: ...
+
+
 class Call:
     """One model call.
 
@@ -52,20 +59,56 @@ class Call:
         params: resolved parameters; for `select` their `choices` and `method`.
         seeds: one 63-bit seed a sample (length `params.n`).
         end_of_turn: inside a role: the template's end-of-turn token also ends the call.
-        prompt: the whole text of the stream so far.
-        messages: role turns so far, an open one last.
         on_text: called on the event loop with each further piece of sample 0's text, or None.
+            Text that may become a stop is held back; a piece is never taken back.
     """
 
-    node: str
-    stream: str
-    row: int
-    params: SamplingParams
-    seeds: tuple[int, ...]
-    end_of_turn: bool = False
-    prompt: str = ""
-    messages: Sequence[Message] = ()
-    on_text: Callable[[str], None] | None = None
+    __slots__ = (
+        "_messages",
+        "_prompt",
+        "_view",
+        "end_of_turn",
+        "node",
+        "on_text",
+        "params",
+        "row",
+        "seeds",
+        "stream",
+    )
+
+    def __init__(
+        self,
+        node: str,
+        stream: str,
+        row: int,
+        params: SamplingParams,
+        seeds: tuple[int, ...],
+        end_of_turn: bool = False,
+        prompt: str = "",
+        messages: Sequence[Message] = (),
+        on_text: Callable[[str], None] | None = None,
+        view: PromptView | None = None,
+    ) -> None:
+        self.node = node
+        self.stream = stream
+        self.row = row
+        self.params = params
+        self.seeds = seeds
+        self.end_of_turn = end_of_turn
+        self.on_text = on_text
+        self._prompt = prompt
+        self._messages = messages
+        self._view = view
+
+    @property
+    def prompt(self) -> str:
+        """The whole text of the stream so far; put together when asked for."""
+        return self._view.sent_text() if self._view is not None else self._prompt
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """Role turns so far, an open one last; put together when asked for."""
+        return self._view.messages() if self._view is not None else self._messages
 
 
 class BackendStream(Protocol):
@@ -76,7 +119,11 @@ class BackendStream(Protocol):
         ...
 
     async def generate(self, call: Call) -> list[CallResult]:
-        """Go on with the prompt; one result a sample; the stream continues with sample 0."""
+        """Go on with the prompt; one result a sample; the stream continues with sample 0.
+
+        Only the first result's usage counts the prompt. If it raises or is cancelled, the prompt
+        stays as it was.
+        """
         ...
 
     async def select(self, call: Call) -> CallResult:

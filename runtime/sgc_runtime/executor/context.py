@@ -1,0 +1,283 @@
+"""What all streams of one row share: backend, defaults, errors, usage, work in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+from sgc_ir.errors import BackendError
+from sgc_ir.params import Usage
+from sgc_runtime.executor.backend import Backend, BackendStream, ChatTemplate, RunDefaults
+from sgc_runtime.executor.cell import Cell
+from sgc_runtime.executor.chatml import ChatML
+
+Order = tuple[int, ...]  # program order of nodes; compared item by item
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A piece of a variable's text: the pieces of one node concatenate to it.
+
+    Attributes:
+        node: dynamic path of the gen or select.
+        stream: dynamic path of its stream.
+        name: the variable.
+        text: the piece; may be empty in the last event.
+        done: whether this is the node's last event.
+    """
+
+    node: str
+    stream: str
+    name: str
+    text: str
+    done: bool
+
+
+class BackendSource:
+    """A backend that is made at the first use, once for all rows of a run."""
+
+    def __init__(self, load: Callable[[], Backend]) -> None:
+        self._load = load
+        self._lock = threading.Lock()
+        self._cell: Cell | None = None
+        self.backend: Backend | None = None
+
+    @classmethod
+    def of(cls, backend: Backend) -> BackendSource:
+        """A source of a backend that is there already."""
+        source = cls(lambda: backend)
+        source.backend = backend
+        return source
+
+    def load(self) -> Backend:
+        """The backend; may take seconds. Raises what loading raises, each time anew."""
+        with self._lock:
+            if self.backend is None:
+                self.backend = self._load()
+            return self.backend
+
+    def get(self) -> Cell:
+        """The backend as a cell; loads on another thread. Event-loop thread only."""
+        if self.backend is not None:
+            return Cell.of(self.backend)
+        if self._cell is None:
+            self._cell = Cell()
+            self._load_task = asyncio.get_running_loop().create_task(self._fill(self._cell))
+        return self._cell
+
+    async def _fill(self, cell: Cell) -> None:
+        try:
+            cell.set(await asyncio.to_thread(self.load))
+        except BaseException as error:
+            self._cell = None
+            cell.fail(error)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+
+
+def _no_backend() -> Backend:
+    raise BackendError("no backend for a model call; pass backend=, or sgc.set_default_backend(b)")
+
+
+class Scope:
+    """One program instance: its name, and its place in program order."""
+
+    __slots__ = ("_count", "prefix", "program")
+
+    def __init__(self, program: str, prefix: Order = ()) -> None:
+        self.program = program
+        self.prefix = prefix
+        self._count = 0
+
+    def order(self) -> Order:
+        """Place of the next statement."""
+        self._count += 1
+        return (*self.prefix, self._count)
+
+
+class Abortable(Protocol):
+    """A stream, as far as its context knows it."""
+
+    def abort(self, error: BaseException) -> None: ...
+
+    def forget_error(self, error: BaseException) -> None: ...
+
+
+class UsageCounter:
+    """Sum of the usages of many calls."""
+
+    __slots__ = ("_sums",)
+
+    def __init__(self) -> None:
+        self._sums = [0] * len(_USAGE_FIELDS)
+
+    def add(self, usage: Usage) -> None:
+        for i, name in enumerate(_USAGE_FIELDS):
+            self._sums[i] += getattr(usage, name)
+
+    def total(self) -> Usage:
+        return Usage(*self._sums)
+
+
+_USAGE_FIELDS = tuple(f.name for f in fields(Usage))
+
+
+class RunContext:
+    """One row of a run. All methods belong to the event-loop thread.
+
+    Args:
+        backend: a backend, a source that makes it at the first model call, or None when the
+            program makes no model call (roles then render as ChatML).
+        defaults: sampling defaults and run seed.
+        row: input row index, 0 for a single run.
+        program: name of the program, for error messages.
+        on_event: called with each `Event`, on the event-loop thread.
+        stream_text: ask the backend for text pieces although `on_event` is None.
+    """
+
+    def __init__(
+        self,
+        backend: Backend | BackendSource | None = None,
+        defaults: RunDefaults | None = None,
+        row: int = 0,
+        program: str = "",
+        on_event: Callable[[Event], None] | None = None,
+        stream_text: bool = False,
+    ) -> None:
+        if backend is None:
+            self.source = BackendSource(_no_backend)
+        elif isinstance(backend, BackendSource):
+            self.source = backend
+        else:
+            self.source = BackendSource.of(backend)
+        self.has_backend = backend is not None
+        self.defaults = defaults or RunDefaults()
+        self.row = row
+        self.scope = Scope(program)
+        self.on_event = on_event
+        self.stream_text = stream_text or on_event is not None
+        self.usage = UsageCounter()
+        self.cancelled: BaseException | None = None
+        self._errors: dict[int, tuple[Order, BaseException]] = {}
+        self._acknowledged: list[BaseException] = []  # kept alive: known by identity
+        self._streams: list[Abortable] = []
+        self._backend_streams: set[BackendStream] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._busy = 0
+        self._idle: Cell | None = None
+
+    # -- errors
+
+    def fail(self, error: BaseException, order: Order) -> None:
+        """Note an error of the row. An error known already keeps its first place."""
+        if self.cancelled is None and not any(e is error for e in self._acknowledged):
+            self._errors.setdefault(id(error), (order, error))
+
+    def first_error(self) -> BaseException | None:
+        """The first error in program order that no `except` took, or the cancellation."""
+        if self.cancelled is not None:
+            return self.cancelled
+        if not self._errors:
+            return None
+        return min(self._errors.values(), key=lambda item: item[0])[1]
+
+    def acknowledge(self, error: BaseException) -> None:
+        """An `except` of the program took `error`: streams that it stopped go on after what they
+        were given so far."""
+        self._errors.pop(id(error), None)
+        self._acknowledged.append(error)
+        for stream in self._streams:
+            stream.forget_error(error)
+
+    # -- work in flight
+
+    def enter(self) -> None:
+        """Something began that the row must wait for."""
+        self._busy += 1
+
+    def leave(self) -> None:
+        """Something that `enter` announced has ended."""
+        self._busy -= 1
+        if self._busy == 0 and self._idle is not None:
+            asyncio.get_running_loop().call_soon(self._check_idle)
+
+    def _check_idle(self) -> None:
+        if self._busy == 0 and self._idle is not None:
+            idle, self._idle = self._idle, None
+            idle.set(None)
+
+    async def wait_idle(self) -> None:
+        """Wait until no stream and no tool of this row has anything left to do."""
+        if self._idle is None:
+            self._idle = Cell()
+            if self._busy == 0:
+                asyncio.get_running_loop().call_soon(self._check_idle)
+        future = asyncio.get_running_loop().create_future()
+        self._idle.then(lambda _: None if future.done() else future.set_result(None))
+        await future
+
+    def spawn(self, coro: Coroutine[Any, Any, None]) -> None:
+        """Run `coro` as a task that `cancel` cancels."""
+        task = asyncio.get_running_loop().create_task(coro)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def add_stream(self, stream: Abortable) -> None:
+        """Register a stream; `cancel` and `acknowledge` reach it."""
+        self._streams.append(stream)
+        if self.cancelled is not None:
+            stream.abort(self.cancelled)
+
+    def cancel(self) -> None:
+        """Stop the row: no further call is issued, calls in flight are cancelled, and whatever is
+        still pending fails with `asyncio.CancelledError`."""
+        if self.cancelled is not None:
+            return
+        self.cancelled = asyncio.CancelledError("the run was cancelled")
+        for task in list(self._tasks):
+            task.cancel()
+        for stream in self._streams:
+            stream.abort(self.cancelled)
+
+    # -- backend
+
+    @property
+    def template(self) -> ChatTemplate:
+        """The backend's chat template. The backend must be loaded (see `template_ready`)."""
+        backend = self.source.backend
+        return backend.chat_template if backend is not None else _CHATML
+
+    def template_ready(self) -> Cell:
+        """Done once `template` may be asked; loads the backend if there is one to load."""
+        return self.source.get() if self.has_backend else _READY
+
+    def load_template(self) -> ChatTemplate:
+        """The chat template; loads the backend and may block. Any thread."""
+        return self.source.load().chat_template if self.has_backend else _CHATML
+
+    def opened(self, stream: BackendStream) -> BackendStream:
+        """Note an open backend stream, so that `close` closes it."""
+        self._backend_streams.add(stream)
+        return stream
+
+    def closed(self, stream: BackendStream) -> None:
+        """Close a backend stream."""
+        self._backend_streams.discard(stream)
+        stream.close()
+
+    def close(self) -> None:
+        """The row has ended: close the backend streams that are still open."""
+        for stream in list(self._backend_streams):
+            self.closed(stream)
+
+    def emit(self, event: Event) -> None:
+        """Hand `event` to the listener, if there is one."""
+        if self.on_event is not None:
+            self.on_event(event)
+
+
+_CHATML = ChatML()
+_READY = Cell.of(None)

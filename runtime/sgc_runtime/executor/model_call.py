@@ -1,0 +1,138 @@
+"""Gen and select: parameters resolved, prompt flushed, backend called, variable filled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sgc_ir.errors import BackendError
+from sgc_ir.params import CallResult, SamplingParams
+from sgc_runtime.executor.backend import Backend, BackendStream, Call
+from sgc_runtime.executor.cell import Cell
+from sgc_runtime.executor.context import Event, Order
+from sgc_runtime.executor.core import Op, StreamCore
+from sgc_runtime.executor.pending import Pending
+from sgc_runtime.executor.seeds import call_seeds
+from sgc_runtime.executor.values import meta_of, value_of
+
+
+class ModelCall(Op):
+    """One gen or select.
+
+    `params` are gen's set arguments, or `SamplingParams` with the run's defaults already filled
+    in. With `choices` it is a select.
+    """
+
+    __slots__ = ("_ordinal", "_params", "pending")
+
+    def __init__(
+        self, pending: Pending, ordinal: Any, params: Any, source: Any, order: Order
+    ) -> None:
+        static = isinstance(ordinal, int) and isinstance(params, SamplingParams)
+        super().__init__(None if static else (ordinal, params), source, order)
+        self.pending = pending
+        self._ordinal = ordinal
+        self._params = params
+
+    def path(self, core: StreamCore) -> str:
+        ordinal = self._ordinal.value if isinstance(self._ordinal, Cell) else self._ordinal
+        return core.child_path("g", "?" if ordinal is None else ordinal, "", core)
+
+    def run(self, core: StreamCore, value: Any) -> bool:
+        params = _resolved(value[1] if value else self._params, core.ctx.defaults.params)
+        ready = core.ctx.source.get()
+        if ready.done:
+            self._dispatch(core, ready.result(), params)
+        else:
+            ready.then(lambda cell: self._backend_ready(core, cell, params))
+        return False
+
+    def _backend_ready(self, core: StreamCore, cell: Cell, params: SamplingParams) -> None:
+        if not core.in_flight(self):
+            return
+        try:
+            self._dispatch(core, cell.result(), params)
+        except Exception as error:
+            core.fail(self, error)
+            core.resume(self)
+
+    def _dispatch(self, core: StreamCore, backend: Backend, params: SamplingParams) -> None:
+        ctx, prompt = core.ctx, core.prompt
+        prompt.flush(backend.chat_template)
+        stream = core.take_stream()
+        node = self.path(core)
+        call = Call(
+            node=node,
+            stream=core.path,
+            row=ctx.row,
+            params=params,
+            seeds=call_seeds(params, ctx.defaults.seed, ctx.row, node),
+            end_of_turn=prompt.open_turn is not None,
+            on_text=self._listener(core) if ctx.stream_text else None,
+            view=prompt,
+        )
+        ctx.spawn(self._invoke(core, stream, call))
+
+    def _listener(self, core: StreamCore) -> Callable[[str], None]:
+        def on_text(text: str) -> None:
+            if text and core.in_flight(self):
+                self.pending.add_piece(text)
+                self._emit(core, text, done=False)
+
+        return on_text
+
+    def _emit(self, core: StreamCore, text: str, done: bool) -> None:
+        if core.ctx.on_event is not None:
+            core.ctx.emit(Event(self.path(core), core.path, self.pending.name, text, done))
+
+    async def _invoke(self, core: StreamCore, stream: BackendStream, call: Call) -> None:
+        try:
+            if call.params.choices is not None:
+                results = [await stream.select(call)]
+            else:
+                results = await stream.generate(call)
+            if core.in_flight(self):
+                self._finish(core, call.params, results)
+        except asyncio.CancelledError:
+            if core.ctx.cancelled is not None:
+                raise
+            core.fail(self, BackendError("the backend cancelled the call"))
+        except Exception as error:
+            if core.in_flight(self):
+                core.fail(self, error)
+        core.resume(self)
+
+    def _finish(self, core: StreamCore, params: SamplingParams, results: list[CallResult]) -> None:
+        for result in results:
+            core.ctx.usage.add(result.usage)
+        if len(results) != params.n:
+            raise BackendError(f"the backend gave {len(results)} samples for n={params.n}")
+        first = results[0].text
+        core.prompt.add_generated(first, self.path(core), core.ctx.template)
+        if params.choices is not None:
+            value: Any = first
+        else:
+            values = [value_of(params, result) for result in results]
+            value = values if params.n > 1 else values[0]
+        self._finish_text(core, first)
+        self.pending.finish(value, meta_of(params, results))
+
+    def _finish_text(self, core: StreamCore, text: str) -> None:
+        seen = "".join(self.pending.text_pieces)
+        if not text.startswith(seen):
+            raise BackendError(f"the backend streamed {seen!r}, then gave {text!r}")
+        rest = text[len(seen) :]
+        if rest or not seen:
+            self.pending.add_piece(rest)
+        self._emit(core, rest, done=True)
+
+    def skip(self, core: StreamCore, error: BaseException) -> None:
+        self.pending.fail(error)
+
+
+def _resolved(params: Any, defaults: SamplingParams) -> SamplingParams:
+    if isinstance(params, SamplingParams):
+        return params
+    assert isinstance(params, Mapping)
+    return defaults.override(params)
