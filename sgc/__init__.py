@@ -20,10 +20,9 @@ from sgc_ir.errors import (
 from sgc_ir.params import SamplingParams
 
 if TYPE_CHECKING:
-    from sgc_runtime.executor.events import Event
-
     from sgc.compile import CompiledProgram, load
-    from sgc.running import set_default_backend
+    from sgc.default_backend import set_default_backend
+    from sgc_runtime.executor.context import Event
 
 __all__ = [
     "ArtifactError",
@@ -55,9 +54,9 @@ __all__ = [
 
 _LAZY = {  # what only a run or an artefact needs
     "CompiledProgram": "sgc.compile",
-    "Event": "sgc_runtime.executor.events",
+    "Event": "sgc_runtime.executor.context",
     "load": "sgc.compile",
-    "set_default_backend": "sgc.running",
+    "set_default_backend": "sgc.default_backend",
 }
 
 

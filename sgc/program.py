@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import contextvars
+import logging
+import threading
 from collections.abc import Callable, Iterable
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from sgc.lang.current import current_driver
 from sgc.lang.function import ProgramSpec, make_spec
-from sgc_ir.errors import SgcError
+from sgc.runnable import Execute, Runnable, Values
+from sgc_ir.errors import CompileError, SgcError
+
+if TYPE_CHECKING:
+    from sgc.compile import CompiledProgram
+    from sgc_runtime.executor.context import RunContext
+    from sgc_runtime.executor.state import FinishedState
+
+logger = logging.getLogger("sgc")
 
 
-class Program:
+class Program(Runnable):
     """A program as written; made by `@sgc.function`."""
 
     def __init__(self, spec: ProgramSpec) -> None:
         self.spec = spec
         self.__name__ = spec.name
         self.__doc__ = spec.fn.__doc__
+        self._lock = threading.Lock()
+        self._told = False
 
     def __repr__(self) -> str:
         return f"<sgc program {self.spec.name} at {self.spec.place}>"
@@ -34,6 +47,50 @@ class Program:
     def bind(self, **values: Any) -> Program:
         """The program with arguments fixed. Raises InputError for unknown or bound names."""
         return Program(self.spec.bind(values))
+
+    def compile(self, **static: Any) -> CompiledProgram:
+        """Trace the program into a graph; `static` arguments become constants of it.
+
+        Raises CompileError, with file and line, for what cannot be compiled, and InputError for
+        unknown or bound names.
+        """
+        from sgc.compile import compile_spec
+
+        return compile_spec(self.spec.bind(static))
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return tuple([p.name for p in self.spec.params])
+
+    def arguments(self, args: tuple[Any, ...], kwargs: Values) -> dict[str, Any]:
+        return self.spec.arguments(args, kwargs)
+
+    def _executor(self, mode: str) -> tuple[str, Execute]:
+        if mode != "interpreted":
+            try:
+                return self.compile()._executor("compiled")
+            except CompileError as error:
+                if mode == "compiled":
+                    raise
+                self._tell(error)
+        return "interpreted", self._interpret
+
+    def _tell(self, error: CompileError) -> None:
+        with self._lock:
+            told, self._told = self._told, True
+        if not told:
+            logger.warning("%s runs interpreted: %s", self.spec.name, error)
+
+    async def _interpret(
+        self, values: Values, ctx: RunContext, context: contextvars.Context
+    ) -> FinishedState:
+        from sgc.lang.interpreter import interpret
+
+        return await interpret(self.spec, values, ctx, context)
 
 
 @overload

@@ -79,9 +79,14 @@ def parts_of(value: Any) -> tuple[Any, ...]:
     return value.parts if isinstance(value, Concat) else (value,)
 
 
+def is_symbol(value: Any) -> bool:
+    """Whether `value` itself is a symbol of the tracer."""
+    return bool(getattr(type(value), "_sgc_symbol", False))
+
+
 def is_symbolic(value: Any) -> bool:
     """Whether `value` is, or holds, a symbol of the tracer."""
-    if getattr(type(value), "_sgc_symbol", False):
+    if is_symbol(value):
         return True
     if isinstance(value, list | tuple | set):
         return any(is_symbolic(v) for v in value)
@@ -126,7 +131,7 @@ def gen(
     Raises CompileError for a constant that is not valid, or for two constraints together.
     """
     given = {k: _frozen(v) for k, v in locals().items() if k != "name" and v is not None}
-    _check_name("gen", name)
+    check_name("gen", name)
     _check_constraints(given)
     _check_constants("gen", given)
     if choices is not None:
@@ -143,7 +148,7 @@ def select(
 
     Raises CompileError for choices that are missing, empty or equal, or an unknown method.
     """
-    _check_name("select", name)
+    check_name("select", name)
     if choices is None:
         raise refusal("select: no choices; give a list of strings")
     frozen = _frozen(choices)
@@ -219,18 +224,25 @@ def _png(picture: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _frozen(value: Any) -> Any:
-    """A copy that later changes of the program's own list do not reach."""
-    if is_symbolic(value) and not isinstance(value, list | tuple | dict):
+def copied(value: Any) -> Any:
+    """Lists and dicts copied all the way down, so that later changes do not reach the copy."""
+    if is_symbol(value):
         return value
-    if isinstance(value, dict):
-        return dict(value)
-    if isinstance(value, list | tuple) or hasattr(value, "__next__"):
+    if isinstance(value, list | tuple):
+        items = [copied(v) for v in value]
+        return items if type(value) is list else tuple(items) if type(value) is tuple else value
+    return {k: copied(v) for k, v in value.items()} if type(value) is dict else value
+
+
+def _frozen(value: Any) -> Any:
+    """An argument of gen as it is now; lists and iterators become tuples."""
+    if not is_symbol(value) and (isinstance(value, list) or hasattr(value, "__next__")):
         return tuple(value)
-    return value
+    return copied(value)
 
 
-def _check_name(what: str, name: Any) -> None:
+def check_name(what: str, name: Any) -> None:
+    """Refuse what cannot name a variable. Raises CompileError."""
     if name is None:
         return
     if not isinstance(name, str) or not name or is_symbolic(name):

@@ -1,0 +1,84 @@
+"""Runs rows side by side, a bounded number at a time, and gives their states in order."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sized
+from typing import Any
+
+from sgc.progress import RowProgress
+from sgc_runtime.executor.loop import submit
+from sgc_runtime.executor.state import FinishedState
+
+Start = Callable[[int, Any], Coroutine[Any, Any, FinishedState]]
+ROWS_AHEAD = 4  # finished rows that wait for their turn, as a multiple of `parallel`
+END_WAIT_S = 1.0  # for cancelled rows
+
+
+def run_rows(
+    rows: Iterable[Any], start: Start, parallel: int, progress: bool, lazy: bool
+) -> Iterator[FinishedState]:
+    """States of all rows in order; at most `parallel` rows run at the same time.
+
+    Args:
+        start: coroutine function of row index and row, for the runtime's loop.
+        lazy: take rows only as far as the consumer gets, instead of as fast as they finish.
+    """
+    total = len(rows) if isinstance(rows, Sized) else None
+    window = _Window(enumerate(rows), start, parallel, parallel * ROWS_AHEAD if lazy else None)
+    shown = RowProgress(total) if progress else None
+    try:
+        while (future := window.next()) is not None:
+            state = future.result()
+            if shown is not None:
+                shown.add(state)
+            yield state
+    finally:
+        window.cancel()
+        if shown is not None:
+            shown.close()
+
+
+class _Window:
+    """Rows that have been started and not been handed out."""
+
+    def __init__(
+        self, rows: Iterator[tuple[int, Any]], start: Start, parallel: int, limit: int | None
+    ) -> None:
+        self._rows = rows
+        self._start = start
+        self._parallel = parallel
+        self._limit = limit
+        self._order: deque[concurrent.futures.Future[FinishedState]] = deque()
+        self._running: set[concurrent.futures.Future[FinishedState]] = set()
+        self._more = True
+
+    def next(self) -> concurrent.futures.Future[FinishedState] | None:
+        """The next row in order, finished; None after the last one."""
+        self._fill()
+        while self._order and not self._order[0].done():
+            concurrent.futures.wait(self._running, return_when=concurrent.futures.FIRST_COMPLETED)
+            self._fill()
+        return self._order.popleft() if self._order else None
+
+    def _fill(self) -> None:
+        self._running = {future for future in self._running if not future.done()}
+        while self._more and len(self._running) < self._parallel and self._has_room():
+            item = next(self._rows, None)
+            if item is None:
+                self._more = False
+                return
+            future = submit(self._start(*item))
+            self._order.append(future)
+            self._running.add(future)
+
+    def _has_room(self) -> bool:
+        return self._limit is None or len(self._order) < self._limit
+
+    def cancel(self) -> None:
+        """Stop what still runs; waits a moment for it to end."""
+        left = [future for future in self._order if not future.done()]
+        for future in left:
+            future.cancel()
+        concurrent.futures.wait(left, timeout=END_WAIT_S)

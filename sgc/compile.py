@@ -1,0 +1,132 @@
+"""Compiled programs: made by the tracer, saved as artefacts, loaded without their source."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sgc.lang.arguments import Signature
+from sgc.lang.function import ProgramSpec
+from sgc.lang.tools import Tool, registered_tools
+from sgc.runnable import Execute, Runnable, Values
+from sgc_ir.errors import InputError, ToolError
+from sgc_ir.graph import Program as GraphProgram
+
+if TYPE_CHECKING:
+    from sgc_runtime.executor.context import RunContext
+    from sgc_runtime.executor.state import FinishedState
+
+
+class CompiledProgram(Runnable):
+    """A graph with the tools that it calls.
+
+    Attributes:
+        graph: the graphs (`sgc_ir.graph.Program`).
+    """
+
+    def __init__(self, graph: GraphProgram, tools: Iterable[Tool] = ()) -> None:
+        self.graph = graph
+        self._tools = {tool.name: tool for tool in tools}
+
+    def __repr__(self) -> str:
+        nodes = sum(len(graph.nodes) for graph in self.graph.graphs.values())
+        return f"<sgc compiled program {self.name}, {nodes} nodes>"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the artefact; a file that is there is replaced at once or not at all.
+
+        Raises OSError when it cannot be written.
+        """
+        from sgc_ir.codec import encode
+
+        _write_atomically(Path(path), encode(self.graph))
+
+    @property
+    def name(self) -> str:
+        return self.graph.main
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return tuple([p.name for p in self.graph.graph.params])
+
+    def arguments(self, args: tuple[Any, ...], kwargs: Values) -> dict[str, Any]:
+        return Signature(self.name, self.graph.graph.params).arguments(args, kwargs)
+
+    def _executor(self, mode: str) -> tuple[str, Execute]:
+        if mode == "interpreted":
+            raise InputError(f"{self.name} is compiled; run the program itself to interpret it")
+        tools = find_tools(self.graph, self._tools)
+
+        async def execute_row(
+            values: Values, ctx: RunContext, context: contextvars.Context
+        ) -> FinishedState:
+            from sgc_runtime.executor.graph_executor import execute
+
+            return await execute(self.graph, values, ctx, tools)
+
+        return "compiled", execute_row
+
+
+def compile_spec(spec: ProgramSpec) -> CompiledProgram:
+    """Trace `spec`, its bound arguments as constants. Raises CompileError."""
+    from sgc.trace import trace_program
+    from sgc_ir.verify import verify
+
+    graph = trace_program(spec, spec.bound)
+    verify(graph)
+    return CompiledProgram(graph)
+
+
+def load(path: str | os.PathLike[str], tools: Iterable[Tool] = ()) -> CompiledProgram:
+    """Read an artefact; no code of it runs.
+
+    Args:
+        tools: made by `@sgc.tool`; they go before those registered in this process.
+
+    Raises ArtifactError for a file that is no artefact of this version, OSError when it cannot be
+    read, ToolError when a tool that it calls is missing.
+    """
+    from sgc_ir.codec import decode
+    from sgc_ir.verify import verify
+
+    graph = decode(Path(path).read_bytes())
+    verify(graph)
+    program = CompiledProgram(graph, tools)
+    find_tools(graph, program._tools)
+    return program
+
+
+def find_tools(graph: GraphProgram, own: Mapping[str, Tool]) -> dict[str, Tool]:
+    """The tools that `graph` calls, by name. Raises ToolError for one that is missing, or whose
+    effect is another one than when the program was compiled."""
+    known = {**registered_tools(), **own}
+    found = {}
+    for name, effect in graph.tools.items():
+        if name not in known:
+            raise ToolError(
+                f"{graph.main} calls the tool {name}, which is not registered; "
+                "import its module, or give it in tools="
+            )
+        if known[name].effect != effect:
+            raise ToolError(
+                f"the tool {name} is {known[name].effect}, but {graph.main} was compiled when it "
+                f"was {effect}; compile the program again"
+            )
+        found[name] = known[name]
+    return found
+
+
+def _write_atomically(path: Path, data: bytes) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        with open(part, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

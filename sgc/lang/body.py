@@ -1,0 +1,138 @@
+"""The driver of one interpreted program body: its stream, sub-programs and tools."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterator, Mapping
+from queue import SimpleQueue
+from typing import Any
+
+from sgc.lang.bridge import Bridge
+from sgc.lang.current import driving
+from sgc.lang.function import ProgramSpec
+from sgc.lang.handle import Handle
+from sgc.lang.source import refusal
+from sgc.lang.state import ProgramState
+from sgc.lang.tools import Tool
+from sgc.lang.workers import start_body
+from sgc_ir.errors import SgcError
+from sgc_runtime.executor.cell import Cell
+from sgc_runtime.executor.context import RunContext
+from sgc_runtime.executor.pending import Pending
+from sgc_runtime.executor.stream import Stream
+
+
+class Body:
+    """Runs the function of one program instance in a thread; `sub(x)` and `sgc.call` reach it."""
+
+    live = True
+
+    def __init__(self, ctx: RunContext, spec: ProgramSpec, stream: Stream) -> None:
+        self.ctx = ctx
+        self.spec = spec
+        self.root = stream
+        self.bridge = Bridge(ctx)
+        self._stream = stream  # the stream whose body runs now; `s.call` changes it
+
+    def start(self, values: Mapping[str, Any], context: contextvars.Context) -> Cell:
+        """Start the thread; the cell gets the return value, or what the body raised.
+
+        To be called on the event loop. The row waits for the body.
+        """
+        done = Cell()
+        self.ctx.enter()
+        future = start_body(lambda: self._run(values), f"sgc-{self.spec.name}", context)
+        future.add_done_callback(lambda f: self._finish(done, *f.result()))
+        return done
+
+    def _run(self, values: Mapping[str, Any]) -> Any:
+        state = ProgramState(self, self.root)
+        try:
+            with driving(self):
+                value = self.spec.fn(state, **values)
+            self.bridge.go_on()  # what the last operations could not do is raised here
+            check_value(value, self.spec)
+        except BaseException as error:
+            self.bridge.ended_with(error)
+            raise
+        return value
+
+    def _finish(self, done: Cell, value: Any, error: BaseException | None) -> None:
+        self.root.close()
+        if error is None:
+            done.set(value)
+        else:
+            if not isinstance(error, Exception) and error is not self.ctx.cancelled:
+                error = _as_exception(error, self.spec)
+            self.ctx.fail(error, self.root.scope.order())
+            done.fail(error)
+        self.ctx.leave()
+
+    # -- calls without a state
+
+    def sub_program(self, program: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Handle:
+        """Start `program` in a stream and a thread of its own; gives its handle at once."""
+        spec: ProgramSpec = program.spec
+        values = spec.arguments(args, kwargs)
+        context, caller = contextvars.copy_context(), self._stream
+
+        def start() -> Handle:
+            stream = caller.sub_program(spec.name)
+            return Handle(stream, Body(self.ctx, spec, stream).start(values, context))
+
+        return self.bridge.ask(start)
+
+    def inline(
+        self, state: ProgramState, program: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """`s.call`: the body of `program` in the stream of `state`; gives its return value."""
+        spec = getattr(program, "spec", None)
+        if not isinstance(spec, ProgramSpec):
+            raise refusal(f"s.call({program!r}); give a program made by @sgc.function")
+        values = spec.arguments(args, kwargs)
+        before, self._stream = self._stream, state._stream
+        try:
+            return spec.fn(state, **values)
+        finally:
+            self._stream = before
+
+    def tool_call(self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call `tool` and wait for its result, so that tools keep program order."""
+        raise NotImplementedError
+
+    # -- reading
+
+    def pieces(self, find: Callable[[], Pending]) -> Iterator[str]:
+        """Pieces of a variable's text as they come; raises the error of the node that failed."""
+        arrived: SimpleQueue[tuple[str, bool]] = SimpleQueue()
+
+        def watch() -> Pending:
+            pending = find()
+            pending.watch(lambda piece, done: arrived.put((piece, done)))
+            return pending
+
+        pending = self.bridge.ask(watch)
+        done = False
+        while not done:
+            piece, done = arrived.get()
+            if piece:
+                yield piece
+        self.bridge.value(lambda: pending.value)
+
+
+def check_value(value: Any, spec: ProgramSpec) -> None:
+    """Refuse a return value that is, or holds, a branch or a handle. Raises CompileError."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            check_value(item, spec)
+    elif isinstance(value, dict):
+        for item in value.values():
+            check_value(item, spec)
+    elif isinstance(value, ProgramState | Handle):
+        raise refusal(f"{spec.name} returns a stream; return its variables or text", spec.place)
+
+
+def _as_exception(error: BaseException, spec: ProgramSpec) -> Exception:
+    ended = SgcError(f"{spec.name}: the body ended by {type(error).__name__}; let it return")
+    ended.__cause__ = error
+    return ended

@@ -1,0 +1,117 @@
+"""The way from a program body's thread to the event loop that owns its streams."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sgc_runtime.executor.cell import Cell
+from sgc_runtime.executor.context import RunContext
+from sgc_runtime.executor.loop import call, post
+
+T = TypeVar("T")
+Operation = Callable[[], Any]
+
+
+class Bridge:
+    """Posts operations in order and waits for values; one for each body thread.
+
+    An error that was raised into the body counts as taken by an `except` as soon as the body goes
+    on with anything else; the streams that it stopped then go on too.
+    """
+
+    def __init__(self, ctx: RunContext) -> None:
+        self.ctx = ctx
+        self._raised: Exception | None = None
+        self._failure: Exception | None = None
+
+    def post(self, operation: Operation) -> None:
+        """Run `operation` on the loop, after those posted before; returns at once.
+
+        What it raises is raised by the next use of this bridge.
+        """
+        self.go_on()
+        post(self._guarded, operation)
+
+    def post_unwinding(self, operation: Operation) -> None:
+        """`post` for a `with` block that an error leaves: nobody has taken that error yet."""
+        post(self._guarded, operation)
+
+    def ask(self, operation: Callable[[], T]) -> T:
+        """Run `operation` on the loop, after those posted before; gives its result."""
+        self.go_on()
+        with _Noting(self):
+            result = call(operation)
+            self._check()
+            return result
+
+    def value(self, find: Callable[[], Cell]) -> Any:
+        """The value of the cell that `find` gives on the loop; waits, and raises its error."""
+        self.go_on()
+        with _Noting(self):
+            cell = self._wait(find)
+            self._check()
+            return cell.result()
+
+    def go_on(self) -> None:
+        """The body goes on, so it has taken what was raised before. Raises asyncio's
+        CancelledError in a run that was cancelled."""
+        if self.ctx.cancelled is not None:
+            raise self.ctx.cancelled
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            call(self.ctx.acknowledge, raised)
+        with _Noting(self):
+            self._check()
+
+    def ended_with(self, error: BaseException | None) -> None:
+        """The body has ended, with `error` or without one: any other error has been taken."""
+        if self._raised is error:
+            self._raised = None
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            call(self.ctx.acknowledge, raised)
+
+    def note(self, error: Exception) -> None:
+        """`error` is being raised into the body."""
+        self._raised = error
+
+    def _wait(self, find: Callable[[], Cell]) -> Cell:
+        cells: list[Cell] = []
+        ready = threading.Event()
+
+        def finish(cell: Cell) -> None:
+            cells.append(cell)
+            ready.set()
+
+        call(lambda: find().then(finish))
+        ready.wait()
+        return cells[0]
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _guarded(self, operation: Operation) -> None:
+        try:
+            operation()
+        except Exception as error:
+            self._failure = self._failure or error
+
+
+class _Noting:
+    """Notes the error that leaves the block."""
+
+    __slots__ = ("_bridge",)
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            self._bridge.note(error)

@@ -1,0 +1,94 @@
+"""What `sub(x)` gives: a sub-program that runs, to be read like a finished state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sgc.lang.current import current_driver
+from sgc.lang.failures import unset
+from sgc.lang.source import caller_source
+from sgc_ir.errors import SgcError
+from sgc_ir.graph import Source
+from sgc_runtime.executor.cell import Cell
+
+if TYPE_CHECKING:
+    from sgc.lang.bridge import Bridge
+    from sgc_runtime.executor.stream import Stream
+
+
+class Handle:
+    """A running sub-program; each read waits until its body has ended.
+
+    Reads raise what the body raised, and the error of the node that they read.
+    """
+
+    def __init__(self, stream: Stream, done: Cell) -> None:
+        self._stream = stream
+        self._done = done
+
+    @property
+    def value(self) -> Any:
+        """The return value."""
+        return self._bridge().value(lambda: self._done)
+
+    def __getitem__(self, name: str) -> Any:
+        """The last value of a variable. Raises GenerationError when it was never set."""
+        return self._read(name, "value", caller_source())
+
+    def meta(self, name: str) -> dict[str, Any]:
+        """Facts about the call that wrote a variable."""
+        meta: dict[str, Any] = self._read(name, "meta", caller_source())
+        return meta
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The last value of a variable, or `default` when it was never set."""
+        return self[name] if name in self else default
+
+    def __contains__(self, name: object) -> bool:
+        found: bool = self._bridge().value(
+            lambda: self._after(lambda: Cell.of(name in self._stream.variables))
+        )
+        return found
+
+    def text(self) -> str:
+        """The whole text."""
+        text: str = self._bridge().value(lambda: self._after(self._stream.text))
+        return text
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The chat turns."""
+        turns: list[dict[str, Any]] = self._bridge().value(
+            lambda: self._after(self._stream.messages)
+        )
+        return turns
+
+    def _read(self, name: str, what: str, source: Source) -> Any:
+        def find() -> Cell:
+            pending = self._stream.get(name)
+            if pending is None:
+                return Cell.failed(unset(self._stream, name, source))
+            return pending.value if what == "value" else pending.meta
+
+        return self._bridge().value(lambda: self._after(find))
+
+    def _after(self, find: Callable[[], Cell]) -> Cell:
+        """What `find` gives once the body has ended."""
+        cell = Cell()
+
+        def ended(done: Cell) -> None:
+            if done.error is not None:
+                cell.fail(done.error)
+            else:
+                find().forward(cell)
+
+        self._done.then(ended)
+        return cell
+
+    def _bridge(self) -> Bridge:
+        from sgc.lang.body import Body
+
+        driver = current_driver()
+        if not isinstance(driver, Body):
+            raise SgcError("a sub-program's handle outside of its program; return its values")
+        return driver.bridge

@@ -1,0 +1,41 @@
+"""Runs one row of a program as written: its body in a thread, its streams on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Mapping
+from typing import Any
+
+from sgc.lang.body import Body
+from sgc.lang.function import ProgramSpec
+from sgc_runtime.executor.cell import Cell
+from sgc_runtime.executor.context import RunContext
+from sgc_runtime.executor.state import FinishedState
+from sgc_runtime.executor.stream import Stream
+
+
+async def interpret(
+    spec: ProgramSpec, values: Mapping[str, Any], ctx: RunContext, context: contextvars.Context
+) -> FinishedState:
+    """Run the body of `spec` with all arguments in `values`; to be awaited on the runtime's loop.
+
+    The row ends when its body, its sub-programs and all of their streams have ended. Its error is
+    in the state. Cancelling stops the row; a body that computes ends at its next primitive.
+    """
+    ctx.stream_text = True  # the body may ask for `s.stream("v")` at any time
+    root = Stream(ctx)
+    try:
+        done = Body(ctx, spec, root).start(values, context)
+        await ctx.wait_idle()
+    except asyncio.CancelledError:
+        ctx.cancel()
+        raise
+    finally:
+        ctx.close()
+    return _finished(root, done, ctx)
+
+
+def _finished(root: Stream, done: Cell, ctx: RunContext) -> FinishedState:
+    error = ctx.first_error() or done.error
+    return FinishedState(root, value=done.value, error=error, mode="interpreted")

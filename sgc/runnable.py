@@ -1,0 +1,191 @@
+"""What programs and compiled programs share: run, run_batch, arun and stream."""
+
+from __future__ import annotations
+
+import contextvars
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sgc.batch import run_rows
+from sgc.default_backend import default_backend
+from sgc.event_stream import EventStream
+from sgc.settings import RunSettings, make_settings, sampling_fields
+from sgc_ir.errors import InputError
+from sgc_runtime.executor.backend import Backend, RunDefaults
+from sgc_runtime.executor.context import BackendSource, Event, RunContext
+from sgc_runtime.executor.loop import run_sync, wrap
+from sgc_runtime.executor.state import FinishedState
+
+Values = Mapping[str, Any]
+Execute = Callable[[Values, RunContext, contextvars.Context], Coroutine[Any, Any, FinishedState]]
+RUN_OPTIONS = ("backend", "mode", "seed", *(f.name for f in sampling_fields()))
+BATCH_OPTIONS = (*RUN_OPTIONS, "parallel")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that is ready to start: how to execute a row, on what, with which settings."""
+
+    name: str
+    mode: str
+    execute: Execute
+    backend: BackendSource
+    settings: RunSettings
+    context: contextvars.Context
+
+    async def row(
+        self, index: int, values: Values, on_event: Callable[[Event], None] | None = None
+    ) -> FinishedState:
+        """Run one row; to be awaited on the runtime's loop."""
+        defaults = RunDefaults(self.settings.params, self.settings.seed)
+        ctx = RunContext(self.backend, defaults, index, self.name, on_event)
+        return await self.execute(values, ctx, self.context)
+
+
+class Runnable(ABC):
+    """A program that can be run.
+
+    Options of `run`, `arun` and `stream`: `backend`, `mode` ("auto" | "compiled" |
+    "interpreted"), `seed`, and the sampling values of `sgc.settings.RunSettings`. A keyword that is
+    an argument of the program is the argument; such an option goes into `options={...}`.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of the program."""
+
+    @property
+    @abstractmethod
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of all arguments, bound ones included."""
+
+    @abstractmethod
+    def arguments(self, args: tuple[Any, ...], kwargs: Values) -> dict[str, Any]:
+        """All arguments by name. Raises InputError for what does not fit."""
+
+    @abstractmethod
+    def _executor(self, mode: str) -> tuple[str, Execute]:
+        """The mode that is taken ("compiled" or "interpreted") and how to execute a row."""
+
+    def run(self, *args: Any, **kwargs: Any) -> FinishedState:
+        """Run once and wait. Raises the error of the node that failed, InputError for arguments
+        or options that do not fit, CompileError for a refused program in mode "compiled"."""
+        job, values = self._prepare(args, kwargs)
+        return _raised(run_sync(job.row(0, values)))
+
+    async def arun(self, *args: Any, **kwargs: Any) -> FinishedState:
+        """`run`, to be awaited on any event loop; cancelling it stops the run."""
+        job, values = self._prepare(args, kwargs)
+        return _raised(await wrap(job.row(0, values)))
+
+    def stream(self, *args: Any, **kwargs: Any) -> EventStream:
+        """Run once; gives an `Event` for each piece of text as it comes.
+
+        Iterating raises the error of the node that failed; afterwards `.state` is the result.
+        """
+        job, values = self._prepare(args, kwargs)
+        return EventStream(lambda on_event: job.row(0, values, on_event))
+
+    def run_batch(
+        self,
+        rows: Iterable[Any],
+        *,
+        backend: Backend | BackendSource | None = None,
+        mode: str | None = None,
+        seed: int | None = None,
+        parallel: int | None = None,
+        progress: bool = False,
+        iterate: bool = False,
+        options: Values | None = None,
+        **sampling: Any,
+    ) -> list[FinishedState] | Iterator[FinishedState]:
+        """Run many rows, `parallel` at a time; gives their states in the order of `rows`.
+
+        A row is a dict of arguments or a tuple of positional ones. A row that fails does not stop
+        the others: its state has `error()`. An exception in place of a row fails that row.
+
+        Args:
+            progress: show a bar on standard error.
+            iterate: give an iterator that takes rows only as they are needed.
+
+        Raises InputError for options that do not fit.
+        """
+        given = {"backend": backend, "mode": mode, "seed": seed, "parallel": parallel}
+        merged = _merge({k: v for k, v in {**given, **sampling}.items() if v is not None}, options)
+        job = self._job(merged, BATCH_OPTIONS)
+        states = run_rows(rows, self._starter(job), job.settings.parallel, progress, iterate)
+        return states if iterate else list(states)
+
+    def _starter(self, job: Job) -> Callable[[int, Any], Coroutine[Any, Any, FinishedState]]:
+        async def start(index: int, row: Any) -> FinishedState:
+            try:
+                values = self._row_values(row)
+            except InputError as error:
+                return FinishedState.failed(error, job.mode)
+            except Exception as error:
+                if error is not row:
+                    raise
+                return FinishedState.failed(error, job.mode)
+            return await job.row(index, values)
+
+        return start
+
+    def _row_values(self, row: Any) -> dict[str, Any]:
+        if isinstance(row, Mapping):
+            return self.arguments((), row)
+        if isinstance(row, tuple):
+            return self.arguments(row, {})
+        if isinstance(row, Exception):
+            raise row
+        raise InputError(
+            f"{self.name}: a row is a {type(row).__name__}; give a dict of arguments, or a tuple"
+        )
+
+    def _prepare(self, args: tuple[Any, ...], kwargs: Values) -> tuple[Job, dict[str, Any]]:
+        own, options = self._split(kwargs)
+        values = self.arguments(args, own)
+        return self._job(options, RUN_OPTIONS), values
+
+    def _split(self, kwargs: Values) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Arguments of the program, and options of the run."""
+        own: dict[str, Any] = {}
+        options: dict[str, Any] = {}
+        for name, value in kwargs.items():
+            is_option = name in RUN_OPTIONS and name not in self.parameter_names
+            (options if is_option else own)[name] = value
+        if "options" in self.parameter_names:
+            return own, options
+        return own, _merge(options, own.pop("options", None))
+
+    def _job(self, options: Values, known: tuple[str, ...]) -> Job:
+        for name in options:
+            if name not in known:
+                raise InputError(f"unknown option {name}; the options are {', '.join(known)}")
+        given = dict(options)
+        backend = given.pop("backend", None)
+        settings = make_settings(given)
+        mode, execute = self._executor(settings.mode)
+        if backend is None:
+            source = default_backend()
+        else:
+            source = backend if isinstance(backend, BackendSource) else BackendSource.of(backend)
+        return Job(self.name, mode, execute, source, settings, contextvars.copy_context())
+
+
+def _merge(options: dict[str, Any], more: Values | None) -> dict[str, Any]:
+    if more is not None and not isinstance(more, Mapping):
+        raise InputError(f"options={more!r}; give a dict of options")
+    for name in more or ():
+        if name in options:
+            raise InputError(f"option {name} is given twice; drop one")
+    return {**options, **(more or {})}
+
+
+def _raised(state: FinishedState) -> FinishedState:
+    error = state.error()
+    if error is not None:
+        raise error
+    return state
