@@ -80,9 +80,8 @@ class ControlNames:
             renamed["unk_token"] = self.name(model["unk_token"])
         if "merges" in model:
             pairs = (m.split(" ") if isinstance(m, str) else m for m in model["merges"])
-            renamed["merges"] = [
-                pair for pair in pairs if not self._names.keys() & {*pair, "".join(pair)}
-            ]
+            controls = self._names.keys()
+            renamed["merges"] = [p for p in pairs if not controls & {*p, "".join(p)}]
         return renamed
 
 

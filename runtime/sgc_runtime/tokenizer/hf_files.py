@@ -16,8 +16,9 @@ _NAMED = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 def read_directory(folder: Path) -> TokenizerSource:
     """The tokenizer of a model directory.
 
-    `tokenizer.json` is taken as it stands; a directory without one (`vocab.json` and
-    `merges.txt`, or `tokenizer.model`) is converted by transformers.
+    `tokenizer.json` is taken as it stands, its post-processor decides about BOS (the
+    `add_bos_token` of the configuration does not count, as in transformers); a directory without
+    one (`vocab.json` and `merges.txt`, or `tokenizer.model`) is converted by transformers.
 
     Raises:
         ModelError: no tokenizer there, or a file that cannot be read.
@@ -25,8 +26,7 @@ def read_directory(folder: Path) -> TokenizerSource:
     config = _read_json(folder / "tokenizer_config.json")
     file = folder / "tokenizer.json"
     data = _read_json(file) if file.is_file() else _converted(folder)
-    if not isinstance(data.get("model"), dict):
-        raise ModelError(f"{file} holds no tokenizer model: fetch the model again")
+    _check_form(data, file)
     _merge_added_tokens(data, config)
     special, extra = _special_tokens(folder, config)
     return TokenizerSource(
@@ -34,7 +34,6 @@ def read_directory(folder: Path) -> TokenizerSource:
         data=data,
         special=special,
         extra_special=extra,
-        add_bos=bool(config["add_bos_token"]) if "add_bos_token" in config else None,
         eos_ids=_eos_ids(folder),
         chat_template=_chat_template(folder, config),
     )
@@ -50,6 +49,21 @@ def _read_json(file: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ModelError(f"{file} is not a JSON object: fetch the model again")
     return data
+
+
+def _check_form(data: Mapping[str, Any], file: Path) -> None:
+    model = data.get("model")
+    if not isinstance(model, dict):
+        raise ModelError(f"{file} holds no tokenizer model: fetch the model again")
+    vocab, added = model.get("vocab"), data.get("added_tokens") or []
+    pairs = isinstance(vocab, list) and all(isinstance(p, list) and len(p) == 2 for p in vocab)
+    good = isinstance(added, list) and all(
+        isinstance(token, dict) and isinstance(token.get("content"), str) for token in added
+    )
+    merges = model.get("merges", [])
+    good = good and isinstance(merges, list) and all(isinstance(m, (str, list)) for m in merges)
+    if not good or not (isinstance(vocab, dict) or pairs):
+        raise ModelError(f"{file} is no tokenizer of a known form: fetch the model again")
 
 
 def _converted(folder: Path) -> dict[str, Any]:
@@ -73,7 +87,8 @@ def _converted(folder: Path) -> dict[str, Any]:
 
 def _merge_added_tokens(data: dict[str, Any], config: Mapping[str, Any]) -> None:
     """Let the flags in `added_tokens_decoder` win, as transformers does."""
-    added: list[dict[str, Any]] = data.setdefault("added_tokens", [])
+    added: list[dict[str, Any]] = data.get("added_tokens") or []
+    data["added_tokens"] = added
     by_text = {token["content"]: token for token in added}
     listed = config.get("added_tokens_decoder") or {}
     for token_id, token in sorted(listed.items(), key=lambda item: int(item[0])):

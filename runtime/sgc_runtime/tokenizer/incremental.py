@@ -50,22 +50,27 @@ def decode_bytes(data: bytes, drop_blank: bool = False) -> str:
 
 
 def char_offset_in_bytes(data: bytes, num_chars: int) -> int:
-    """Where in `data` character number `num_chars` of its replaced decoding begins.
+    """Where in `data` the first `num_chars` characters of its replaced decoding end.
 
     Raises:
         IndexError: `data` has fewer characters.
     """
-    decoder = _DECODER(errors="replace")
-    chars = 0
-    start = 0  # byte at which the character that comes next begins
-    for index in range(len(data)):
-        if chars >= num_chars:
-            break
-        # One byte completes at most two characters: bytes pending before it turn out to be
-        # invalid (one U+FFFD), and the byte itself.
-        chars += len(decoder.decode(data[index : index + 1]))
-        after = index + 1 - len(decoder.getstate()[0])
-        start = index if chars > num_chars else after
-    if chars < num_chars:
-        raise IndexError(f"{num_chars} characters asked of {len(data)} bytes that hold {chars}")
-    return start
+    rest = num_chars
+    at = 0
+    while True:
+        valid, num_invalid = _valid_part(data[at:])
+        if rest <= len(valid):
+            return at + len(valid[:rest].encode())
+        rest -= len(valid)
+        at += len(valid.encode()) + num_invalid
+        if num_invalid == 0:
+            raise IndexError(f"{num_chars} characters asked of bytes that hold {num_chars - rest}")
+        rest -= 1  # the invalid bytes are one U+FFFD
+
+
+def _valid_part(data: bytes) -> tuple[str, int]:
+    """Text up to the first invalid bytes, and their number."""
+    try:
+        return data.decode(), 0
+    except UnicodeDecodeError as error:
+        return data[: error.start].decode(), error.end - error.start

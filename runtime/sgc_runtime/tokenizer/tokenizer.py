@@ -17,7 +17,7 @@ from sgc_runtime.tokenizer.control import ControlNames, complete_added_tokens, c
 from sgc_runtime.tokenizer.incremental import decode_bytes
 from sgc_runtime.tokenizer.prefix import PrefixScheme, prefix_scheme, without_prefix
 from sgc_runtime.tokenizer.source import TokenizerSource
-from sgc_runtime.tokenizer.token_bytes import TokenBytes, kind_of
+from sgc_runtime.tokenizer.token_bytes import Kind, TokenBytes, kind_of
 from sgc_runtime.tokenizer.turns import end_of_turn_tokens, sample_conversation
 
 
@@ -52,6 +52,7 @@ class Tokenizer:
     """
 
     def __init__(self, source: TokenizerSource) -> None:
+        kind = kind_of(source.data, source.place)
         complete_added_tokens(source)
         plain = JinjaChatTemplate(source.chat_template, source.special)
         controls = control_tokens(source, lambda: sample_conversation(plain))
@@ -65,12 +66,12 @@ class Tokenizer:
         self._bare_encoder = self._encoder if bare is None else _build(bare, source.place)
         self._lock = Lock()
         self.calls = 0
-        self._read_vocabulary(source)
+        self._read_vocabulary(source, kind)
         self.chat_template = JinjaChatTemplate(source.chat_template, source.special, controls)
         self.bos_id = self._find_bos(source)
         self._read_ends(source, plain)
 
-    def _read_vocabulary(self, source: TokenizerSource) -> None:
+    def _read_vocabulary(self, source: TokenizerSource, kind: Kind) -> None:
         pieces = {i: text for text, i in self._encoder.get_vocab(with_added_tokens=False).items()}
         added = {i: t.content for i, t in self._encoder.get_added_tokens_decoder().items()}
         self.control_texts = {
@@ -81,7 +82,7 @@ class Tokenizer:
         literal = {i: text for i, text in added.items() if i not in self.control_ids}
         textless = self.control_ids | source.textless_ids
         self._token_bytes = TokenBytes(
-            kind_of(source.data, source.place),
+            kind,
             {i: text for i, text in pieces.items() if i not in textless},
             {i: text for i, text in literal.items() if i not in textless},
             bool(source.data["model"].get("byte_fallback")),
@@ -209,7 +210,9 @@ def _build(data: dict[str, object], place: str) -> _Encoder:
     try:
         return _Encoder.from_str(json.dumps(data, ensure_ascii=False))
     except Exception as error:  # the library raises bare Exception for whatever it cannot read
-        raise ModelError(f"the tokenizer of {place} cannot be built ({error})") from error
+        raise ModelError(
+            f"the tokenizer of {place} is damaged ({error}): fetch the model again"
+        ) from error
 
 
 def _not_encodable(text: str, error: Exception) -> Exception:
