@@ -1,4 +1,4 @@
-"""Settings of the engine."""
+"""Settings of the scheduler."""
 
 from __future__ import annotations
 
@@ -34,10 +34,3 @@ class EngineConfig:
     scan_limit: int = 512
     cache: bool = True
     stats_tokens: int = 20_000_000
-
-    def __post_init__(self) -> None:
-        for name in ("kv_tokens", "max_running", "prefill_tokens", "max_prefill_streak"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: expected at least 1")
-        if not 0.0 <= self.reserve <= 1.0:
-            raise ValueError(f"reserve={self.reserve}: expected a number from 0 to 1")

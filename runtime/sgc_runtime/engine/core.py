@@ -104,9 +104,15 @@ class EngineCore:
             request.push(token)
             if i in sampled.logprobs:
                 request.logprobs.append(sampled.logprobs[i])
-            assert request.watcher is not None
-            if request.watcher.push(token):
-                self._end_generation(request, request.watcher.num_kept)
+            try:
+                self._watch(request, token)
+            except Exception as exc:
+                self._fail(request, _step_error(exc))
+
+    def _watch(self, request: Request, token: int) -> None:
+        assert request.watcher is not None
+        if request.watcher.push(token):
+            self._end_generation(request, request.watcher.num_kept)
 
     def _end_generation(self, request: Request, num_kept: int) -> None:
         # Decode made everything behind the prompt but the last token's KV.
@@ -124,6 +130,8 @@ class EngineCore:
             request.scores += scores[at : at + last - first]
             at += last - first
             if last == request.num_target:
+                if request.keep:
+                    self.trie.add_made(request.tokens[:last].copy(), request.score_from)
                 self._end(request, last)
 
     def _end(self, request: Request, num_kept: int) -> None:
@@ -133,9 +141,7 @@ class EngineCore:
     def _fail(self, request: Request, error: Exception) -> None:
         if request.state is State.DONE:
             return
-        if request.arrival is not None:
-            self.scheduler.drop(request)
-        request.state = State.DONE
+        self.scheduler.drop(request)
         request.on_done(request, Outcome(error=error))
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from sgc_ir.errors import BackendError
 from sgc_runtime.engine.core import EngineCore
-from sgc_runtime.engine.request import Outcome, Prefix, Request
+from sgc_runtime.engine.request import Outcome, Prefix, Request, State
 
-Post = Callable[[], None]
+Post = partial[None]
 
 
 class Engine:
@@ -64,12 +64,20 @@ class Engine:
     # -- the thread ---------------------------------------------------------------------------
 
     def _run(self) -> None:
+        reason = BackendError("the engine was closed")
+        try:
+            self._loop()
+        except Exception as exc:  # a law of the scheduler is broken: say so to all who wait
+            reason = BackendError(f"the engine broke down: {type(exc).__name__}: {exc}")
+            reason.__cause__ = exc
+        self._fail_all(reason)
+        self._deliver()
+
+    def _loop(self) -> None:
         busy = False
         while self._receive(wait=not busy):
             busy = self.core.step()
             self._deliver()
-        self._fail_all()
-        self._deliver()
 
     def _receive(self, wait: bool) -> bool:
         """Carry out what was sent; False when the engine closes."""
@@ -109,12 +117,18 @@ class Engine:
         for prefix in prefixes:
             self.core.scheduler.forget(prefix)
 
-    def _fail_all(self) -> None:
+    def _fail_all(self, reason: BackendError) -> None:
+        with self._wake:
+            self._closing = True
+        lost: list[Request] = []
         while self._inbox:
-            self._inbox.popleft()()
-        for request in [*self.core.scheduler.in_flight, *self.core.scheduler.waiting]:
-            self.core.cancel(request)
-            request.on_done(request, Outcome(error=BackendError("the engine was closed")))
+            command = self._inbox.popleft()
+            if command.func == self._add:
+                lost += command.args[0]
+        scheduler = self.core.scheduler
+        for request in [*scheduler.in_flight, *scheduler.waiting, *lost]:
+            request.state = State.DONE
+            request.on_done(request, Outcome(error=reason))
 
 
 def _call_all(posts: Sequence[Post]) -> None:

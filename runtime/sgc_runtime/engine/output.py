@@ -20,6 +20,7 @@ class OutputWatcher:
     Args:
         end_ids: EOS, and inside a role the end-of-turn ids; ignored under `ignore_eos`.
         pending: bytes of an incomplete character in front of the gen.
+        drop_blank: the tokenizer puts a blank in front of the text.
         on_text: called with each further piece of text.
     """
 
@@ -30,11 +31,12 @@ class OutputWatcher:
         end_ids: Collection[int],
         *,
         pending: bytes = b"",
+        drop_blank: bool = False,
         on_text: Callable[[str], None] | None = None,
     ) -> None:
         self._params, self._vocabulary, self._on_text = params, vocabulary, on_text
         self._eos_ids = frozenset() if params.ignore_eos else frozenset(end_ids)
-        self._search = StopSearch(params.stop, params.stop_regex, params.min_tokens)
+        self._search = StopSearch(params.stop, params.stop_regex, params.min_tokens, drop_blank)
         self._before = pending
         self.num_tokens = 0
         self.num_kept = 0
@@ -55,8 +57,7 @@ class OutputWatcher:
             return self._end("stop", token)
         if token in self._eos_ids:
             return self._end("eos", token)
-        control = token in self._vocabulary.control_ids
-        data = b"" if control else self._vocabulary.token_bytes(token)
+        data = self._vocabulary.token_bytes(token)
         if self.num_kept == 0:
             data = self._before + data
         self.num_kept += 1

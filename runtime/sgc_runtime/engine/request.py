@@ -10,11 +10,11 @@ import numpy as np
 
 from sgc_runtime.cache.radix_tree import Ids, Node, Slots
 from sgc_runtime.engine.output import OutputWatcher
-from sgc_runtime.sampling.logprobs import TokenLogprobs
-from sgc_runtime.sampling.row import SamplingRow
+from sgc_runtime.sampling.row import SamplingRow, TokenLogprobs
 
 
 class State(Enum):
+    NEW = "new"
     WAITING = "waiting"
     PREFILLING = "prefilling"
     RUNNING = "running"  # decoding
@@ -99,7 +99,7 @@ class Request:
         self.node: Node | None = None  # locked while PREFILLING or RUNNING
         self.anchor: Node | None = None
         self.leader: Leader | None = None
-        self.state = State.WAITING
+        self.state = State.NEW
         self.arrival = 0
         self.cached_tokens: int | None = None  # set at the first admission
         self.num_lost = 0  # tokens computed once that a retraction took away

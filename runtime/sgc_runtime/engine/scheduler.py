@@ -61,7 +61,7 @@ class Scheduler:
 
     def add(self, request: Request) -> None:
         """Queue a request that `too_large` does not refuse."""
-        request.arrival = self._arrivals
+        request.state, request.arrival = State.WAITING, self._arrivals
         self._arrivals += 1
         if request.prefix is not None:
             request.anchor = self.forget(request.prefix)
@@ -76,7 +76,7 @@ class Scheduler:
         """End a request wherever it is; the KV of its first `num_kept` tokens stays cached."""
         if request.state is State.WAITING:
             self.waiting.remove(request)
-        elif request.state is not State.DONE:
+        elif request.state in (State.PREFILLING, State.RUNNING):
             self._leave_flight(request, num_kept)
         request.state = State.DONE
 

@@ -1,20 +1,23 @@
-"""What the engine asks of a tokenizer."""
+"""What the engine asks of a tokenizer; `tokenizer.Tokenizer` is one."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
+
+from sgc_runtime.executor.backend import ChatTemplate, Text
 
 
 class Vocabulary(Protocol):
-    """Text to ids and back; `calls` counts the encodings."""
+    """Text to ids and back; see `tokenizer.Tokenizer` for the meaning of each member."""
 
     calls: int
 
     @property
-    def bos_id(self) -> int | None:
-        """The id that begins every text, where the tokenizer itself would put one."""
-        ...
+    def vocab_size(self) -> int: ...
+
+    @property
+    def bos_id(self) -> int | None: ...
 
     @property
     def eos_ids(self) -> Collection[int]: ...
@@ -26,12 +29,13 @@ class Vocabulary(Protocol):
     def control_ids(self) -> Collection[int]: ...
 
     @property
-    def vocab_size(self) -> int: ...
+    def control_texts(self) -> Mapping[int, str]: ...
 
-    def encode_pieces(
-        self, pieces: Sequence[tuple[str, bool]], begins_text: bool = True
-    ) -> list[int]:
-        """Ids of (text, control) pieces as one text, without BOS."""
-        ...
+    @property
+    def chat_template(self) -> ChatTemplate: ...
+
+    def encode_pieces(self, pieces: Iterable[Text], *, start: bool = True) -> list[int]: ...
+
+    def at_start(self, before: Sequence[int]) -> bool: ...
 
     def token_bytes(self, token_id: int) -> bytes: ...

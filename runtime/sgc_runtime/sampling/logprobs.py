@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
-
-@dataclass(frozen=True, slots=True)
-class TokenLogprobs:
-    """Of one position: the sampled token's log-probability, and the likeliest (id, logprob)
-    pairs, best first."""
-
-    logprob: float
-    top: tuple[tuple[int, float], ...]
+from sgc_runtime.sampling.row import TokenLogprobs
 
 
 def token_logprobs(

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from sgc_ir.params import SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """Of one position: the sampled token's log-probability, and the likeliest (id, logprob)
+    pairs, best first."""
+
+    logprob: float
+    top: tuple[tuple[int, float], ...]
 
 
 class SamplingRow:
@@ -25,7 +35,7 @@ class SamplingRow:
         params: SamplingParams,
         seed: int,
         prompt: Iterable[int] = (),
-        held_back: Sequence[int] = (),
+        held_back: Collection[int] = (),
     ) -> None:
         self.params = params
         self.seed = seed
@@ -45,7 +55,7 @@ class SamplingRow:
         )
 
     @property
-    def held_back_now(self) -> Sequence[int]:
+    def held_back_now(self) -> Collection[int]:
         return self.held_back if self.step < self.params.min_tokens else ()
 
     def advance(self, token: int) -> None:

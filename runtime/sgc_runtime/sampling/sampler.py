@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from sgc_runtime.sampling.filters import filter_probs
-from sgc_runtime.sampling.logprobs import TokenLogprobs, token_logprobs
+from sgc_runtime.sampling.logprobs import token_logprobs
 from sgc_runtime.sampling.penalties import adjust_logits
-from sgc_runtime.sampling.row import SamplingRow
+from sgc_runtime.sampling.row import SamplingRow, TokenLogprobs
 from sgc_runtime.sampling.uniform import uniform
 
 NO_TOKEN = -1  # the logits of the row hold no number to choose by

@@ -1,0 +1,159 @@
+"""The local engine as a backend: a model on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from sgc_ir.errors import BackendError
+from sgc_ir.params import CallResult
+from sgc_runtime.engine.options import EngineOptions
+from sgc_runtime.engine.stream import TokenStream
+from sgc_runtime.executor.backend import BackendStream, Call, ChatTemplate, Media, Piece
+from sgc_runtime.models import DEFAULT_MODEL, resolve
+from sgc_runtime.tokenizer.tokenizer import Tokenizer, load_tokenizer
+
+
+class LocalBackend:
+    """Runs a model in this process. Tokenizer and model load when they are first needed.
+
+    Args:
+        model: registered name, Hugging Face directory, `.gguf` file or hub id.
+        dtype, device, kv_tokens, kv_memory: see `EngineOptions`, as for the names in `options`.
+
+    Raises:
+        BackendError: an option that has no meaning.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] = DEFAULT_MODEL,
+        *,
+        dtype: str | None = None,
+        device: str = "cpu",
+        kv_tokens: int | None = None,
+        kv_memory: int | str | None = None,
+        **options: Any,
+    ) -> None:
+        self._options = EngineOptions(
+            dtype=dtype, device=device, kv_tokens=kv_tokens, kv_memory=kv_memory, **options
+        )
+        self._model = os.fspath(model)
+        self.name = f"local:{self._model}" + (f":{dtype}" if dtype else "")
+        self._lock = threading.RLock()
+        self._tokenizer: Tokenizer | None = None
+        self._loading: Future[Any] | None = None
+        self._load_seconds = 0.0
+        self._closed = False
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer. Raises ModelError if it cannot be loaded."""
+        with self._lock:
+            if self._tokenizer is None:
+                self._tokenizer = load_tokenizer(resolve(self._model))
+            return self._tokenizer
+
+    @property
+    def chat_template(self) -> ChatTemplate:
+        return self.tokenizer.chat_template
+
+    def open(self) -> BackendStream:
+        return LocalStream(self, TokenStream())
+
+    def load(self) -> None:
+        """Load the model now. Raises ModelError or BackendError if that cannot be done."""
+        self._started().result()
+
+    def stats(self) -> Mapping[str, Any]:
+        """Counters under the names of `--stats`, and `load_seconds`; empty before the first
+        call."""
+        loading = self._loading
+        if loading is None or not loading.done() or loading.exception() is not None:
+            return {}
+        return {**loading.result().stats(), "load_seconds": self._load_seconds}
+
+    def close(self) -> None:
+        """End the engine; calls in flight fail. The backend cannot be used again."""
+        with self._lock:
+            self._closed = True
+            loading = self._loading
+        if loading is not None and loading.exception() is None:
+            loading.result().engine.close()
+
+    async def engine(self) -> Any:
+        """The `LoadedEngine`, loaded once for all who wait."""
+        return await asyncio.wrap_future(self._started())
+
+    def _started(self) -> Future[Any]:
+        with self._lock:
+            if self._closed:
+                raise BackendError("this backend is closed; make a new one")
+            if self._loading is None:
+                self._loading = Future()
+                # Running: somebody who stops waiting cannot cancel it for the others.
+                self._loading.set_running_or_notify_cancel()
+                threading.Thread(target=self._load, name="sgc-load", daemon=True).start()
+            return self._loading
+
+    def _load(self) -> None:
+        assert self._loading is not None
+        begin = time.perf_counter()
+        try:
+            # Brings in torch, which programs without model calls need not wait for.
+            from sgc_runtime.engine.assemble import load_engine
+
+            loaded = load_engine(resolve(self._model), self.tokenizer, self._options)
+        except BaseException as error:  # whatever it is, those who wait must hear of it
+            self._loading.set_exception(error)
+            return
+        self._load_seconds = time.perf_counter() - begin
+        self._loading.set_result(loaded)
+
+
+class LocalStream:
+    """A stream of the local engine. See `BackendStream`."""
+
+    def __init__(self, backend: LocalBackend, tokens: TokenStream) -> None:
+        self._backend = backend
+        self._tokens = tokens
+
+    @property
+    def ids(self) -> list[int]:
+        """Ids of the prompt as far as it has been encoded."""
+        ids: list[int] = self._tokens.ids.tolist()
+        return ids
+
+    def append(self, pieces: Sequence[Piece]) -> None:
+        texts = []
+        for piece in pieces:
+            if isinstance(piece, Media):
+                raise BackendError(
+                    f"the local engine does not take {piece.kind}s yet; use a backend that does"
+                )
+            texts.append(piece)
+        self._tokens.append(texts)
+
+    async def generate(self, call: Call) -> list[CallResult]:
+        from sgc_runtime.engine.generation import generate
+
+        return await generate(await self._backend.engine(), self._tokens, call)
+
+    async def select(self, call: Call) -> CallResult:
+        from sgc_runtime.engine.selection import select
+
+        return await select(await self._backend.engine(), self._tokens, call)
+
+    def fork(self) -> BackendStream:
+        return LocalStream(self._backend, self._tokens.fork())
+
+    def close(self) -> None:
+        self._tokens = TokenStream()
+
+    def hint(self, **facts: Any) -> None:
+        """Not used yet: prefixes that are being computed are shared without it."""

@@ -1,0 +1,84 @@
+"""Puts model, tokenizer and KV pool together into a running engine."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from sgc_runtime.cache.kv_pool import KVPool
+from sgc_runtime.engine.config import EngineConfig
+from sgc_runtime.engine.core import EngineCore, Model
+from sgc_runtime.engine.engine import Engine
+from sgc_runtime.engine.memory import pool_tokens
+from sgc_runtime.engine.options import EngineOptions
+from sgc_runtime.engine.seams import Seams
+from sgc_runtime.engine.vocabulary import Vocabulary
+from sgc_runtime.model.config import ModelConfig
+
+
+class LoadedEngine:
+    """A running engine, and what calls need to know of its model.
+
+    Attributes:
+        eos_ids: ids that end a text, by the tokenizer or by the model's own configuration.
+        max_positions: longest context of the model, in tokens.
+        unconditional: known log-probabilities of token sequences without context.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        config: ModelConfig,
+        vocabulary: Vocabulary,
+        options: EngineOptions,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        num_slots = pool_tokens(config, dtype, device, options.kv_tokens, options.kv_memory)
+        settings = EngineConfig(
+            kv_tokens=num_slots,
+            max_running=options.max_running,
+            prefill_tokens=options.prefill_tokens,
+            reserve=options.reserve,
+            cache=options.cache,
+        )
+        shape = (config.num_layers, num_slots, config.num_kv_heads, config.head_dim)
+        core = EngineCore(model, KVPool(*shape, dtype, device), settings, device)
+        self.engine = Engine(core)
+        self.vocabulary = vocabulary
+        self.vocab_size = config.vocab_size
+        self.max_positions = config.max_positions
+        self.seams = Seams(vocabulary, options.seam)
+        self.eos_ids = frozenset(vocabulary.eos_ids) | frozenset(config.eos_token_ids)
+        self.end_of_turn_ids = self.eos_ids | frozenset(vocabulary.end_of_turn_ids)
+        self.unconditional: dict[tuple[int, ...], tuple[float, ...]] = {}
+        self._calls_before = vocabulary.calls
+
+    def stats(self) -> dict[str, int | float | None]:
+        """Counters of the engine under the names of `--stats`."""
+        core = self.engine.core
+        counters = core.metrics.to_dict()
+        asked = counters["prompt_tokens"]
+        return {
+            **counters,
+            "hit_rate": counters["cached_tokens"] / asked if asked else None,
+            "optimal_hit_rate": core.trie.optimal_hit_rate(),
+            "tokenizer_calls": self.vocabulary.calls - self._calls_before,
+        }
+
+
+def load_engine(
+    path: str | os.PathLike[str], vocabulary: Vocabulary, options: EngineOptions
+) -> LoadedEngine:
+    """Load the model at `path` and start its engine; takes seconds.
+
+    Raises:
+        ModelError: the model cannot be loaded.
+        BackendError: options that cannot be.
+    """
+    from sgc_runtime.model.loader import load_model
+
+    loaded = load_model(path, options.dtype, options.device)
+    model = loaded.model
+    return LoadedEngine(model, loaded.config, vocabulary, options, model.dtype, model.device)

@@ -1,0 +1,49 @@
+"""What the user decides about a local engine. No torch here, so that options are cheap to check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sgc_ir.errors import BackendError
+
+SEAMS = ("canonical", "splice")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """Only `dtype` (rounding) and `seam` change results.
+
+    Attributes:
+        dtype: `float32`, `bfloat16` or `float16`; None: what the machine is fast in.
+        device: a torch device.
+        kv_tokens: slots of the KV pool; or
+        kv_memory: its size in bytes, or as text such as `2GB`. Neither: a share of what is free.
+        seam: what happens where text follows generated ids: `canonical` encodes the last few
+            anew together with the text, `splice` never changes them.
+        cache: keep the KV of prefixes for later calls.
+        max_running: sequences that are computed at once.
+        prefill_tokens: prompt tokens that one step computes at most.
+        reserve: see `EngineConfig`.
+    """
+
+    dtype: str | None = None
+    device: str = "cpu"
+    kv_tokens: int | None = None
+    kv_memory: int | str | None = None
+    seam: str = "canonical"
+    cache: bool = True
+    max_running: int = 128
+    prefill_tokens: int = 1024
+    reserve: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.kv_tokens is not None and self.kv_memory is not None:
+            raise BackendError("kv_tokens and kv_memory together; give one of them")
+        if self.seam not in SEAMS:
+            raise BackendError(f"seam={self.seam!r}: give one of {', '.join(SEAMS)}")
+        for name in ("kv_tokens", "max_running", "prefill_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise BackendError(f"{name}={value}: give at least 1")
+        if not 0.0 <= self.reserve <= 1.0:
+            raise BackendError(f"reserve={self.reserve}: give a number from 0 to 1")
