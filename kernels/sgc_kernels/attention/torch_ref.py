@@ -19,6 +19,9 @@ from sgc_kernels.attention.spec import AttentionMeta, AttentionPlan, AttentionSh
 _MANY_QUERIES = 16  # from here on folding heads into the queries gains nothing (measured on a CPU)
 _MAX_PADDING = 0.25  # share of a group's gathered keys that may be padding
 _FREE_PADDING = 32  # tokens by which contexts of a group may always differ
+# Keys gathered at a time; more fall out of the CPU's cache before they are used (at 32 rows of
+# 1,000 tokens a third of the time).
+_BLOCK_BYTES = 4 << 20
 
 
 class TorchAttention:
@@ -36,6 +39,7 @@ class _TorchPlan:
         self._meta = meta
         self._shape = shape
         self._blocks: dict[int | None, list[_Block]] = {}
+        self._room: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def run(
         self,
@@ -47,16 +51,29 @@ class _TorchPlan:
         if window not in self._blocks:
             self._blocks[window] = list(_blocks(self._meta, self._shape, window))
         blocks = self._blocks[window]
-        if len(blocks) == 1 and blocks[0].rows is None:
-            return blocks[0].attend(q, k_cache, v_cache)
         out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
         for block in blocks:
+            keys, values = self._gather(block, k_cache, v_cache)
             rows = block.rows
             if isinstance(rows, slice):
-                out[rows] = block.attend(q[rows], k_cache, v_cache)
-            elif rows is not None:
-                out.index_copy_(0, rows, block.attend(q.index_select(0, rows), k_cache, v_cache))
+                out[rows] = block.attend(q[rows], keys, values)
+            else:
+                out.index_copy_(0, rows, block.attend(q.index_select(0, rows), keys, values))
         return out
+
+    def _gather(
+        self, block: _Block, k_cache: torch.Tensor, v_cache: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The block's keys and values, in memory that all blocks and layers of the step reuse."""
+        count = block.slots.numel()
+        if self._room is None or self._room[0].shape[0] < count:
+            most = max(b.slots.numel() for blocks in self._blocks.values() for b in blocks)
+            shape = (most, *k_cache.shape[1:])
+            self._room = (k_cache.new_empty(shape), v_cache.new_empty(shape))
+        keys, values = self._room[0][:count], self._room[1][:count]
+        torch.index_select(k_cache, 0, block.slots, out=keys)
+        torch.index_select(v_cache, 0, block.slots, out=values)
+        return keys, values
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +81,7 @@ class _Block:
     """Sequences that are computed in one call: `size` of them, `n` queries and `m` keys each."""
 
     shape: AttentionShape
-    rows: torch.Tensor | slice | None  # rows of q, or None: all of them in order
+    rows: torch.Tensor | slice  # rows of q
     size: int
     n: int
     m: int
@@ -72,11 +89,11 @@ class _Block:
     mask: torch.Tensor | None  # added to the scores, [size | 1, 1, queries, m]
     folded: bool  # query heads laid beside the queries
 
-    def attend(self, q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor) -> torch.Tensor:
-        """`q` holds this block's rows only, `[size * n, num_heads, head_dim]`."""
+    def attend(self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """All arguments hold this block's rows and slots only."""
         s = self.shape
-        keys = k_cache.index_select(0, self.slots).view(self.size, self.m, s.num_kv_heads, -1)
-        values = v_cache.index_select(0, self.slots).view(self.size, self.m, s.num_kv_heads, -1)
+        keys = keys.view(self.size, self.m, s.num_kv_heads, s.head_dim)
+        values = values.view(self.size, self.m, s.num_kv_heads, s.head_dim)
         queries = q.reshape(self.size, self.n, s.num_heads, s.head_dim).transpose(1, 2)
         if self.folded:
             queries = queries.reshape(self.size, s.num_kv_heads, -1, s.head_dim)
@@ -100,8 +117,9 @@ def _blocks(meta: AttentionMeta, shape: AttentionShape, window: int | None) -> I
     # Keys that no query of the sequence can see through the window are left out.
     num_keys = context if window is None else torch.minimum(context, window - 1 + num_queries)
     few = (num_queries > 0) & (num_queries <= _MANY_QUERIES)
-    for members in _groups(few.nonzero().flatten(), num_queries, num_keys):
-        yield _group_block(meta, shape, members, num_keys[members], window)
+    for group in _groups(few.nonzero().flatten(), num_queries, num_keys):
+        for members in torch.split(group, _sequences_at_once(shape, int(num_keys[group].max()))):
+            yield _group_block(meta, shape, members, num_keys[members], window)
     for b in (num_queries > _MANY_QUERIES).nonzero().flatten().tolist():
         yield _long_block(meta, shape, b, int(num_keys[b]), window)
 
@@ -136,6 +154,11 @@ def _fits_together(num_keys: torch.Tensor) -> bool:
     return longest * count - int(num_keys.sum()) <= _MAX_PADDING * longest * count
 
 
+def _sequences_at_once(shape: AttentionShape, longest: int) -> int:
+    token_bytes = shape.num_kv_heads * shape.head_dim * shape.dtype.itemsize
+    return max(1, _BLOCK_BYTES // (token_bytes * longest))
+
+
 def _group_block(
     meta: AttentionMeta,
     shape: AttentionShape,
@@ -148,15 +171,14 @@ def _group_block(
     ends = meta.kv_indptr.long()[members + 1]
     # Padding repeats the last slot of its own sequence: whatever lies elsewhere is never read.
     places = (ends - num_keys)[:, None] + torch.arange(m).clamp(max=num_keys[:, None] - 1)
-    rows = qo[members][:, None] + torch.arange(n)
-    everything = rows.numel() == int(qo[-1])
+    rows = (qo[members][:, None] + torch.arange(n)).flatten()
     mask = None
     if n > 1 or int(num_keys.min()) < m:
         mask = _mask(n, m, num_keys[:, None, None], window, shape.dtype)[:, None]
         mask = mask.repeat(1, 1, shape.num_heads // shape.num_kv_heads, 1).to(device)
     return _Block(
         shape=shape,
-        rows=None if everything else rows.flatten().to(device),
+        rows=_as_slice(rows) or rows.to(device),
         size=members.numel(),
         n=n,
         m=m,
@@ -175,7 +197,7 @@ def _long_block(
     mask = None if plain else _mask(n, num_keys, torch.tensor(num_keys), window, shape.dtype)
     return _Block(
         shape=shape,
-        rows=slice(first, last) if n < int(meta.qo_indptr[-1]) else None,
+        rows=slice(first, last),
         size=1,
         n=n,
         m=num_keys,
@@ -183,6 +205,12 @@ def _long_block(
         mask=None if mask is None else mask[None, None].to(device),
         folded=False,
     )
+
+
+def _as_slice(rows: torch.Tensor) -> slice | None:
+    """`rows` (ascending) as a slice, if there are no gaps."""
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first + 1 == rows.numel() else None
 
 
 def _mask(
