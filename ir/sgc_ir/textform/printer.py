@@ -27,7 +27,7 @@ _NAN_BITS = 0x7FF8000000000000
 
 
 def print_program(program: Program) -> str:
-    """The text form, ending in a newline; `sgc_ir.text.parser.parse_program` reads it back.
+    """The text form, ending in a newline; `sgc_ir.textform.parser.parse_program` reads it back.
 
     Raises ArtifactError for a value that no graph can hold.
     """

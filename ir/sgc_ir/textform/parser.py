@@ -10,7 +10,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 
 from sgc_ir.errors import ArtifactError, CompileError
 from sgc_ir.graph import Program
-from sgc_ir.text.build import BuildProgram, Misplaced
+from sgc_ir.textform.build import BuildProgram, Misplaced
 from sgc_ir.verify import verify
 
 _WORDS = {

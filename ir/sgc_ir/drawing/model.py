@@ -1,0 +1,189 @@
+"""What a picture shows of a program: boxes of items in lanes, and edges between them.
+
+A box is a graph, a loop's body inside its loop, or a program that is called. Values that others
+use, loops that only compute among them, are written into those others' labels, so that only
+texts, calls, forks and loops with an effect are items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sgc_ir.drawing.labels import node_lines
+from sgc_ir.drawing.words import shorten, visible
+from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Program
+from sgc_ir.ops import Op
+from sgc_ir.paths import captured_forks, node_path, stream_paths
+from sgc_ir.textform.printer import value_text
+
+_VALUES = (Op.ARGUMENT, Op.VARIABLE, Op.EXPR)
+MAX_TITLE_CELLS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A node in the picture.
+
+    Attributes:
+        key: identifier that is unique in the picture, letters, digits and underscores only.
+        lane: the stream in which it stands; a GetForkItem stands at the head of its own.
+        in_stream: it is part of the stream's sequence, not beside it.
+        lines: the label.
+        note: path and source, for a tooltip.
+        box: the body of a loop.
+    """
+
+    key: str
+    node: Node
+    lane: int
+    in_stream: bool
+    lines: tuple[str, ...]
+    note: str
+    box: Box | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """From one item to a later one; `kind` is order (of a stream) or data."""
+
+    source: int
+    target: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Items by node id; `lanes` are streams from left to right, branches behind their parent."""
+
+    key: str
+    title: str
+    items: dict[int, Item] = field(default_factory=dict)
+    edges: tuple[Edge, ...] = ()
+    lanes: tuple[int, ...] = (ROOT_STREAM,)
+
+
+def picture(program: Program) -> list[Box]:
+    """The boxes of a program: its main graph first, then the programs that it calls."""
+    names = sorted(program.graphs, key=lambda name: (name != program.main, name))
+    return [
+        _box(program.graphs[name], f"g{index}", signature(program.graphs[name]), "", {})
+        for index, name in enumerate(names)
+    ]
+
+
+def signature(graph: Graph) -> str:
+    """Name and parameters of a graph as a title."""
+    params = []
+    for param in graph.params:
+        text = param.name + (f": {param.annotation}" if param.annotation else "")
+        if param.default is not MISSING:
+            text += f" = {value_text(param.default)}"
+        params.append(shorten(text, 60))
+    return shorten(visible(f"{graph.name}({', '.join(params)})"), MAX_TITLE_CELLS)
+
+
+def _box(
+    graph: Graph, key: str, title: str, root: str, forks: dict[str, str], is_body: bool = False
+) -> Box:
+    paths = stream_paths(graph, root, forks)
+    inlined = _inlined(graph)
+    if is_body and graph.nodes[-1].attrs.get("value") is None:
+        inlined.add(len(graph.nodes) - 1)
+    items: dict[int, Item] = {}
+    for node in graph.nodes:
+        if node.id in inlined:
+            continue
+        lines = node_lines(graph, node)
+        body = None
+        if node.body is not None:
+            inner = captured_forks(graph, node, paths, forks)
+            stream = paths.get(node.stream, "?")
+            body = _box(node.body, f"{key}_{node.id}", " ".join(lines), stream, inner, True)
+        place = f" at {node.source}" if node.source.line else ""
+        items[node.id] = Item(
+            key=f"{key}_n{node.id}",
+            node=node,
+            lane=node.id if node.op is Op.GET_FORK_ITEM else node.stream,
+            in_stream=node.appends or node.op in (Op.GET_FORK_ITEM, Op.RETURN),
+            lines=lines,
+            note=visible(f"%{node.id} {node.op} {node_path(node, paths)}{place}"),
+            box=body,
+        )
+    edges = tuple(_edges(graph, items))
+    return Box(key, title, items, edges, tuple(_lanes(graph, items)))
+
+
+def _inlined(graph: Graph) -> set[int]:
+    """Nodes that are no items: values that stand in the label of whoever uses them, branches
+    that are only read."""
+    used = {ref.node for node in graph.nodes for ref in node.refs()}
+    streams = {node.stream for node in graph.nodes}
+    return {
+        node.id
+        for node in graph.nodes
+        if (_is_value(node) and (node.id in used or node.op in (Op.ARGUMENT, Op.VARIABLE)))
+        or (node.op is Op.GET_FORK_ITEM and node.id not in streams and node.id in used)
+    }
+
+
+def _is_value(node: Node) -> bool:
+    """Whether a node only computes; a Loop does when every node of its body does."""
+    if node.op is Op.LOOP and node.body is not None:
+        inner = (Op.GET_FORK_ITEM, Op.RETURN)
+        return all(_is_value(item) or item.op in inner for item in node.body.nodes)
+    if node.op is Op.EXPR and node.attrs["fn"] == "set":
+        return False
+    return node.op in _VALUES and not node.appends
+
+
+def _lanes(graph: Graph, items: dict[int, Item]) -> Iterator[int]:
+    children: dict[int, list[int]] = {}
+    for item in items.values():
+        if item.node.op is Op.GET_FORK_ITEM:
+            fork = graph.nodes[item.node.attrs["fork"].node]
+            children.setdefault(fork.stream, []).append(item.node.id)
+    stack = [ROOT_STREAM]
+    while stack:
+        lane = stack.pop()
+        yield lane
+        stack.extend(reversed(children.get(lane, [])))
+
+
+def _edges(graph: Graph, items: dict[int, Item]) -> Iterator[Edge]:
+    last: dict[int, int] = {}
+    seen: set[tuple[int, int]] = set()
+    for item in items.values():
+        node = item.node
+        if item.in_stream:
+            before = last.get(item.lane)
+            if node.op is Op.GET_FORK_ITEM:
+                before = node.attrs["fork"].node
+            if before in items:
+                seen.add((before, node.id))
+                yield Edge(before, node.id, "order")
+            last[item.lane] = node.id
+        for source in sorted(_sources(graph, node, items)):
+            if (source, node.id) not in seen:
+                seen.add((source, node.id))
+                opens = node.op is Op.LOOP and graph.nodes[source].op is Op.FORK
+                yield Edge(source, node.id, "order" if opens else "data")
+
+
+def _sources(graph: Graph, node: Node, items: dict[int, Item]) -> set[int]:
+    """Items whose values a node uses, directly or through inlined values."""
+    found: set[int] = set()
+    stack = [ref.node for ref in node.refs()]
+    if node.control is not None:
+        stack.append(node.control[0])
+    visited: set[int] = set()
+    while stack:
+        at = stack.pop()
+        if at in visited:
+            continue
+        visited.add(at)
+        if at in items:
+            found.add(at)
+        else:
+            stack.extend(ref.node for ref in graph.nodes[at].refs())
+    return found
