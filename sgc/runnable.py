@@ -115,7 +115,7 @@ class Runnable(ABC):
         """
         given = {"backend": backend, "mode": mode, "seed": seed, "parallel": parallel}
         merged = _merge({k: v for k, v in {**given, **sampling}.items() if v is not None}, options)
-        job = self._job(merged, BATCH_OPTIONS)
+        job = self.job(merged)
         states = run_rows(rows, self._starter(job), job.settings.parallel, progress, iterate)
         return states if iterate else list(states)
 
@@ -147,7 +147,7 @@ class Runnable(ABC):
     def _prepare(self, args: tuple[Any, ...], kwargs: Values) -> tuple[Job, dict[str, Any]]:
         own, options = self._split(kwargs)
         values = self.arguments(args, own)
-        return self._job(options, RUN_OPTIONS), values
+        return self.job(options, RUN_OPTIONS), values
 
     def _split(self, kwargs: Values) -> tuple[dict[str, Any], dict[str, Any]]:
         """Arguments of the program, and options of the run."""
@@ -160,7 +160,12 @@ class Runnable(ABC):
             return own, options
         return own, _merge(options, own.pop("options", None))
 
-    def _job(self, options: Values, known: tuple[str, ...]) -> Job:
+    def job(self, options: Values, known: tuple[str, ...] = BATCH_OPTIONS) -> Job:
+        """Options and settings of a run, checked, with the mode that it takes.
+
+        Raises InputError for options that do not fit or are not in `known`, CompileError for a
+        refused program in mode "compiled".
+        """
         for name in options:
             if name not in known:
                 raise InputError(f"unknown option {name}; the options are {', '.join(known)}")

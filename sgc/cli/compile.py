@@ -40,5 +40,5 @@ def command(program: str, output: Path, bind: tuple[str, ...], quiet: bool) -> N
         for warning in warnings_of(compiled):
             say(f"sgc: warning: {warning}")
         size = output.stat().st_size
-        nodes = sum(len(graph.nodes) for graph in compiled.program.graphs.values())
-        say(f"sgc: wrote {output}: {compiled.program.main}, {nodes} nodes, {size:,} bytes")
+        nodes = sum(len(graph.nodes) for graph in compiled.graph.graphs.values())
+        say(f"sgc: wrote {output}: {compiled.graph.main}, {nodes} nodes, {size:,} bytes")

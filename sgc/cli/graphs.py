@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.cli.failure import CommandError
 from sgc.cli.programs import check_file, is_source, load_program, split_name
+from sgc_ir.ops import Op
 
 if TYPE_CHECKING:
     from sgc.compile import CompiledProgram
+    from sgc_ir.graph import Graph
     from sgc_ir.graph import Program as Graphs
 
 
@@ -31,7 +33,7 @@ def load_graph(argument: str) -> Graphs:
     Raises CommandError, and ArtifactError for a file that is no artefact.
     """
     if is_source(argument):
-        return compile_source(argument, {}).program
+        return compile_source(argument, {}).graph
     from sgc_ir.codec import read_artifact
 
     path, _ = split_name(argument)
@@ -41,4 +43,14 @@ def load_graph(argument: str) -> Graphs:
 
 def warnings_of(compiled: CompiledProgram) -> list[str]:
     """What the tracer warned of."""
-    return [str(warning) for warning in compiled.program.notes.get("warnings", ())]
+    return [str(warning) for warning in compiled.graph.notes.get("warnings", ())]
+
+
+def model_calls(program: Graphs) -> int:
+    """Number of model calls that stand in the graphs."""
+    return sum(_model_calls(graph) for graph in program.graphs.values())
+
+
+def _model_calls(graph: Graph) -> int:
+    own = sum(node.op in (Op.GEN, Op.SELECT) for node in graph.nodes)
+    return own + sum(_model_calls(node.body) for node in graph.nodes if node.body is not None)

@@ -13,9 +13,7 @@ FORMATS = ("text", "mermaid", "dot", "svg", "json")
 
 @click.command(short_help="Show a graph as text, mermaid, dot, svg or json.")
 @click.argument("graph", metavar="G.sgc|PROGRAM.py[:FUNCTION]")
-@click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="text", help="Default: text."
-)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="Default: text.")
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="File instead of standard output.")
 @debug_option
 def command(graph: str, form: str, output: Path | None) -> None:

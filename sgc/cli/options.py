@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -28,29 +28,41 @@ def options_of(settings: type) -> Decorator:
     return decorate
 
 
-def given(names: Iterable[str], values: dict[str, Any]) -> dict[str, Any]:
-    """Take the named options out of `values`; those that were not given are left out."""
-    taken = {name: values.pop(name) for name in names}
+def given(settings: type, values: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of `settings` out of `values`; those that were not given are left out."""
+    taken = {f.name: values.pop(f.name) for f in fields(settings)}
     return {name: value for name, value in taken.items() if value is not None and value != ()}
 
 
 def _option(field: Field[Any], hint: Any) -> Decorator:
-    flag = "--" + field.name.replace("_", "-")
+    flag = field.name.replace("_", "-")
     text = str(field.metadata["help"])
     shared: dict[str, Any] = {"default": None, "help": text + _default_text(field)}
     if hint is bool:
-        return click.option(flag, is_flag=True, flag_value=True, type=bool, **shared)
+        value = not field.default  # the flag says what is not the case without it
+        names = (field.name, f"--{flag}" if value else f"--no-{flag}")
+        return click.option(*names, is_flag=True, flag_value=value, type=bool, **shared)
+    flag = f"--{flag}"
     shared["metavar"] = field.metadata.get("metavar") or None
     if get_origin(hint) is tuple:
         return click.option(flag, multiple=True, type=get_args(hint)[0], **shared)
-    choices = [a for a in get_args(hint) if isinstance(a, str)]
+    choices = _literals(hint)
     if choices:
         return click.option(flag, type=click.Choice(choices), **{**shared, "metavar": None})
     plain = next((a for a in get_args(hint) if a is not type(None)), hint)
     return click.option(flag, type=plain, **shared)
 
 
+def _literals(hint: Any) -> list[str]:
+    """The texts of a Literal, also inside a union."""
+    found = []
+    for arg in get_args(hint):
+        found += [arg] if isinstance(arg, str) else _literals(arg)
+    return found
+
+
 def _default_text(field: Field[Any]) -> str:
-    if field.default is MISSING or field.default in (None, False, (), ""):
+    default = field.default
+    if default is MISSING or default is None or isinstance(default, bool) or default in ((), ""):
         return "."
     return f" (default {field.default})."

@@ -139,7 +139,7 @@ def encode_line(record: Mapping[str, Any]) -> str:
     return line
 
 
-def write_file(path: Path, write: Callable[[Path], None]) -> None:
+def write_file(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file beside `path`, then move it there in one step."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

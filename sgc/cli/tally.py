@@ -39,6 +39,14 @@ class Tally:
         self.failed += failed
         self.usage += usage
 
+    def stop(self, backend: Mapping[str, Any]) -> None:
+        """The last row has ended. A backend that loaded its model meanwhile says how long."""
+        self.ended = time.monotonic()
+        loading = float(backend.get("load_seconds") or 0.0)
+        if loading > self.load_seconds:
+            self.ended -= loading - self.load_seconds
+            self.load_seconds = loading
+
     @property
     def seconds(self) -> float:
         """Time since the first row could start; loading the model is not part of it."""

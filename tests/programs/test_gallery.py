@@ -39,7 +39,7 @@ def rows_of(name: str) -> list[dict[str, Any]]:
 
 
 def compiled(name: str) -> Graphs:
-    return load_program(ROOT / f"{name}.py").compile().program
+    return load_program(ROOT / f"{name}.py").compile().graph
 
 
 def test_the_gallery_is_what_its_page_says() -> None:
@@ -76,7 +76,7 @@ def test_a_program_compiles_as_a_whole_and_fast(name: str) -> None:
     program.compile()  # the first call imports the tracer
     best = min(_seconds(program.compile) for _ in range(5))
     assert best < COMPILE_SECONDS
-    graphs = program.compile().program
+    graphs = program.compile().graph
     calls = [n for g in _graphs(graphs) for n in g.nodes if n.op in (Op.GEN, Op.SELECT)]
     assert calls
     assert graphs.main == name

@@ -160,7 +160,9 @@ class Backend(Protocol):
     """Opens streams. `name` identifies backend and model in messages and journals."""
 
     name: str
-    chat_template: ChatTemplate
+
+    @property
+    def chat_template(self) -> ChatTemplate: ...
 
     def open(self) -> BackendStream: ...
 

@@ -1,0 +1,97 @@
+"""Runs rows: reads ahead of the running ones, starts each, and hands over what finishes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from sgc.cli.inputs import Row
+from sgc_runtime.executor.loop import submit
+
+TICK_S = 0.25  # how often `idle` is called while no row finishes
+
+Start = Callable[[Row], Coroutine[Any, Any, Any]]
+
+
+class RowBatch:
+    """At most `parallel` rows at a time, started in input order; all callbacks on one thread.
+
+    Args:
+        start: gives the coroutine that runs a row; what it raises is the row's outcome.
+        finished: called with a row and its outcome (a result or an exception).
+        idle: called now and then.
+    """
+
+    def __init__(
+        self,
+        start: Start,
+        finished: Callable[[Row, Any], None],
+        idle: Callable[[], None],
+        parallel: int,
+    ) -> None:
+        self._start = start
+        self._finished = finished
+        self._idle = idle
+        self._room = threading.Semaphore(parallel)
+        self._events: SimpleQueue[tuple[str, Any, Any]] = SimpleQueue()
+        self._running: dict[int, Future[Any]] = {}
+        self._stopped = False
+
+    def run(self, rows: Iterable[Row]) -> None:
+        """Run all rows. Raises what reading them raises, after the rows before have finished."""
+        threading.Thread(target=self._read, args=(rows,), name="sgc-rows", daemon=True).start()
+        reading, failure = True, None
+        try:
+            while reading or self._running:
+                kind, row, outcome = self._next_event()
+                if kind == "row":
+                    self._begin(row)
+                elif kind == "done":
+                    self._end(row, outcome)
+                elif kind == "end":
+                    reading, failure = False, outcome
+        finally:
+            self._stop()
+        if failure is not None:
+            raise failure
+
+    def _next_event(self) -> tuple[str, Any, Any]:
+        try:
+            return self._events.get(timeout=TICK_S)
+        except Empty:
+            self._idle()
+            return "tick", None, None
+
+    def _read(self, rows: Iterable[Row]) -> None:
+        # A thread of its own: standard input may block for long while finished rows wait.
+        failure: Exception | None = None
+        try:
+            iterator = iter(rows)
+            while self._room.acquire() and not self._stopped:
+                row = next(iterator, None)
+                if row is None:
+                    break
+                self._events.put(("row", row, None))
+        except Exception as error:
+            failure = error  # raised by `run`
+        self._events.put(("end", None, failure))
+
+    def _begin(self, row: Row) -> None:
+        future = submit(self._start(row))
+        self._running[row.index] = future
+        future.add_done_callback(lambda done: self._events.put(("done", row, done)))
+
+    def _end(self, row: Row, future: Future[Any]) -> None:
+        del self._running[row.index]
+        self._room.release()
+        error = future.exception()
+        self._finished(row, future.result() if error is None else error)
+
+    def _stop(self) -> None:
+        self._stopped = True
+        self._room.release()  # the reader looks at `_stopped`
+        for future in self._running.values():
+            future.cancel()

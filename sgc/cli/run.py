@@ -1,0 +1,45 @@
+"""`sgc run`: run a graph or program over input rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sgc.cli.backend import BackendSettings
+from sgc.cli.common import PATH, debug_option, quiet_option
+from sgc.cli.options import given, options_of
+from sgc.settings import RunSettings
+
+
+@click.command(short_help="Run a graph or program over input rows.")
+@click.argument("program", metavar="G.sgc|PROGRAM.py[:FUNCTION]")
+@click.option("--inputs", metavar="ROWS", help="JSONL, JSON or CSV file, or - for JSONL on stdin.")
+@click.option(
+    "--arg",
+    "arguments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An argument of a single run, instead of --inputs; may be given again.",
+)
+@click.option("-o", "--output", type=PATH, metavar="OUT", help="JSONL file (default stdout).")
+@click.option("--backend", type=click.Choice(["local"]), help="What runs the model calls.")
+@options_of(BackendSettings)
+@options_of(RunSettings)
+@click.option(
+    "--tools", type=PATH, metavar="MODULE.py", help="Python file that registers the tools."
+)
+@click.option("--stats", type=PATH, metavar="S.json", help="Write the numbers of the run.")
+@click.option("--full-text", is_flag=True, help="Add text and messages to each output row.")
+@quiet_option("No progress, no notes, no closing table.")
+@debug_option
+def command(program: str, backend: str | None, **values: Any) -> int:
+    """Run a graph or program over rows of arguments, one JSON object a row.
+
+    The output holds the rows in input order and grows as they finish. Exit code: 0 all rows good,
+    1 some rows failed, 2 wrong usage or files, 3 no model or backend, 130 interrupted.
+    """
+    from sgc.cli.session import Request, run_session
+
+    engine, settings = given(BackendSettings, values), given(RunSettings, values)
+    return run_session(Request(program, backend, engine, settings, **values))

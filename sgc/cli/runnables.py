@@ -1,0 +1,69 @@
+"""Programs for `sgc run`: a program file, or an artefact."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sgc.cli.graphs import model_calls
+from sgc.cli.programs import check_file, is_source, load_program, split_name
+from sgc_ir.errors import ArtifactError
+from sgc_ir.graph import Param
+
+if TYPE_CHECKING:
+    from sgc.program import Program
+    from sgc.runnable import Runnable
+
+
+def load_runnable(argument: str) -> Runnable:
+    """The program of `PROGRAM.py[:function]` or of an artefact.
+
+    Raises CommandError, ArtifactError, and ToolError for a tool that is not registered.
+    """
+    if is_source(argument):
+        return load_program(argument)
+    from sgc.compile import load
+
+    path, _ = split_name(argument)
+    check_file(path)
+    try:
+        return load(path)
+    except ArtifactError as error:
+        raise ArtifactError(f"{path}: {error}") from error
+
+
+def params_of(program: Runnable) -> tuple[Param, ...]:
+    """The parameters that rows may give."""
+    from sgc.compile import CompiledProgram
+    from sgc.program import Program
+
+    if isinstance(program, CompiledProgram):
+        return program.graph.graph.params
+    assert isinstance(program, Program)
+    return program.spec.params
+
+
+def needs_model(program: Runnable, mode: str) -> bool:
+    """Whether the model is loaded before the first row.
+
+    For an interpreted program this is a guess from the text of its file: where it is wrong, the
+    model loads at the first call.
+    """
+    from sgc.compile import CompiledProgram
+    from sgc.program import Program
+
+    if isinstance(program, Program):
+        if mode == "interpreted":
+            return _mentions_model(program)
+        program = program.compile()
+    assert isinstance(program, CompiledProgram)
+    return model_calls(program.graph) > 0
+
+
+def _mentions_model(program: Program) -> bool:
+    try:
+        text = Path(program.spec.file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return re.search(r"\b(gen|select)\b", text) is not None

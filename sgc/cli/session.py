@@ -1,0 +1,184 @@
+"""One run of `sgc run`, from the checks before it to its numbers after it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sgc.cli.backend import BackendSettings, choose_backend, load
+from sgc.cli.batch import RowBatch
+from sgc.cli.failure import FAILED, OK, CommandError, say
+from sgc.cli.inputs import Inputs, Row
+from sgc.cli.interrupt import InterruptGuard, end_now
+from sgc.cli.output import OrderedWriter, check_output, encode_line, open_output, write_file
+from sgc.cli.programs import load_module, split_name
+from sgc.cli.progress import Display, FailureNotes, make_display
+from sgc.cli.records import failed_record, record_of, unavailable
+from sgc.cli.runnables import load_runnable, needs_model, params_of
+from sgc.cli.tally import Tally
+from sgc.cli.values import cell_converter, parse_arguments
+from sgc.runnable import Job, Runnable
+from sgc_ir.errors import InputError, SgcError
+from sgc_ir.params import Usage
+from sgc_runtime.executor.backend import Backend
+from sgc_runtime.executor.state import FinishedState
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asks for; `engine` and `settings` hold the flags that were given."""
+
+    program: str
+    backend: str | None
+    engine: dict[str, Any]
+    settings: dict[str, Any]
+    inputs: str | None
+    arguments: tuple[str, ...]
+    output: Path | None
+    tools: Path | None
+    stats: Path | None
+    full_text: bool
+    quiet: bool
+
+
+def run_session(request: Request) -> int:
+    """Run the rows; gives the exit code. Raises what keeps the run from starting or going on."""
+    with _notes_on_stderr(request.quiet):
+        if request.tools is not None:
+            load_module(request.tools)
+        program = load_runnable(request.program)
+        rows, total = _rows(request, program)
+        _check_paths(request)
+        backend = choose_backend(request.backend, request.engine)
+        job = program.job({**request.settings, "backend": backend})
+        load_seconds = _load(request, program, job, backend)
+        return _Session(request, program, job, backend, load_seconds).run(rows, total)
+
+
+def _rows(request: Request, program: Runnable) -> tuple[Iterator[Row], int | None]:
+    params = params_of(program)
+    if request.inputs is None:
+        values = parse_arguments(request.arguments, params)
+        program.arguments((), values)  # one row that cannot run is wrong usage
+        return iter([Row(0, "--arg", values)]), 1
+    if request.arguments:
+        raise CommandError("--arg together with --inputs", "put the values into the rows")
+    inputs = Inputs(request.inputs, cell_converter(params))
+    return inputs.rows(), inputs.count()
+
+
+def _check_paths(request: Request) -> None:
+    inputs = None if request.inputs in (None, "-") else Path(str(request.inputs))
+    taken = {"input": inputs, "program": split_name(request.program)[0], "tools": request.tools}
+    check_output(request.output, taken)
+    check_output(request.stats, {**taken, "output": request.output})
+
+
+def _load(request: Request, program: Runnable, job: Job, backend: Backend) -> float:
+    if not needs_model(program, job.mode):
+        return 0.0
+    started = time.monotonic()
+    load(backend, BackendSettings(**request.engine).model, request.quiet)
+    return time.monotonic() - started
+
+
+@contextmanager
+def _notes_on_stderr(quiet: bool) -> Iterator[None]:
+    """Notes of the library, such as why a program runs interpreted, as lines of the command."""
+    logger = logging.getLogger("sgc")
+    handler = _Notes() if not quiet else logging.NullHandler()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Notes(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"sgc: note: {record.getMessage()}")
+
+
+class _Session:
+    """The rows of one run, what they print and what they cost."""
+
+    def __init__(
+        self, request: Request, program: Runnable, job: Job, backend: Backend, load_seconds: float
+    ) -> None:
+        self._request = request
+        self._program = program
+        self._job = job
+        self._backend = backend
+        self._tally = Tally(load_seconds=load_seconds)
+
+    def run(self, rows: Iterator[Row], total: int | None) -> int:
+        writer = open_output(self._request.output)
+        display = make_display(total, self._request.quiet)
+        try:
+            with InterruptGuard(writer.close):
+                self._run_rows(rows, writer, display)
+        except KeyboardInterrupt:
+            display.close(self._tally, table=False)
+            end_now(writer.close)
+        except BaseException:
+            display.close(self._tally, table=False)
+            raise
+        finally:
+            writer.close()
+        self._tally.stop(self._backend.stats())
+        display.close(self._tally, table=True)
+        self._write_stats()
+        return FAILED if self._tally.failed else OK
+
+    def _run_rows(self, rows: Iterator[Row], writer: OrderedWriter, display: Display) -> None:
+        notes = FailureNotes(display)
+
+        def finished(row: Row, outcome: Any) -> None:
+            record, usage = self._record(row, outcome)
+            error = record["error"]
+            self._tally.add(usage, error is not None)
+            writer.put(row.index, encode_line(record))
+            if error is not None:
+                notes.add(row.place, error["message"])
+            display.update(self._tally)
+
+        def idle() -> None:
+            display.update(self._tally)
+
+        RowBatch(self._start, finished, idle, self._job.settings.parallel).run(rows)
+
+    async def _start(self, row: Row) -> FinishedState:
+        if row.arguments is None:
+            raise InputError(f"{row.place}: {row.problem}")
+        try:
+            values = self._program.arguments((), row.arguments)
+        except InputError as error:
+            raise InputError(f"{row.place}: {error}") from error
+        return await self._job.row(row.index, values)
+
+    def _record(self, row: Row, outcome: FinishedState | Exception) -> tuple[dict[str, Any], Usage]:
+        full_text = self._request.full_text
+        if isinstance(outcome, SgcError):
+            return failed_record(row.index, row.place, outcome, full_text), Usage()
+        if isinstance(outcome, BaseException):
+            raise outcome  # nothing that a row can cause: a defect
+        missing = unavailable(outcome.error())
+        if missing is not None:
+            raise missing
+        return record_of(row.index, row.place, outcome, full_text), outcome.usage
+
+    def _write_stats(self) -> None:
+        path = self._request.stats
+        if path is None:
+            return
+        text = json.dumps(self._tally.stats(self._backend.stats()), indent=2) + "\n"
+        if path.is_file() or not path.exists():
+            write_file(path, lambda part: part.write_text(text, encoding="utf-8"))
+        else:
+            path.write_text(text, encoding="utf-8")
