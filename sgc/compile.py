@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.lang.arguments import Signature
 from sgc.lang.function import ProgramSpec
-from sgc.lang.tools import Tool, registered_tools
+from sgc.lang.tools import Tool, noting_tools, tool_named
 from sgc.runnable import Execute, Runnable, Values
 from sgc_ir.errors import InputError, ToolError
 from sgc_ir.graph import Program as GraphProgram
@@ -76,9 +76,10 @@ def compile_spec(spec: ProgramSpec) -> CompiledProgram:
     from sgc.trace import trace_program
     from sgc_ir.verify import verify
 
-    graph = trace_program(spec, spec.bound)
+    with noting_tools() as tools:
+        graph = trace_program(spec, spec.bound)
     verify(graph)
-    return CompiledProgram(graph)
+    return CompiledProgram(graph, tools.values())
 
 
 def load(path: str | os.PathLike[str], tools: Iterable[Tool] = ()) -> CompiledProgram:
@@ -101,22 +102,19 @@ def load(path: str | os.PathLike[str], tools: Iterable[Tool] = ()) -> CompiledPr
 
 
 def find_tools(graph: GraphProgram, own: Mapping[str, Tool]) -> dict[str, Tool]:
-    """The tools that `graph` calls, by name. Raises ToolError for one that is missing, or whose
-    effect is another one than when the program was compiled."""
-    known = {**registered_tools(), **own}
+    """The tools that `graph` calls, by name; `own` ones go before those of this process.
+
+    Raises ToolError for one that is missing, or whose effect is another one than when the program
+    was compiled.
+    """
     found = {}
     for name, effect in graph.tools.items():
-        if name not in known:
+        found[name] = own[name] if name in own else tool_named(name)
+        if found[name].effect != effect:
             raise ToolError(
-                f"{graph.main} calls the tool {name}, which is not registered; "
-                "import its module, or give it in tools="
-            )
-        if known[name].effect != effect:
-            raise ToolError(
-                f"the tool {name} is {known[name].effect}, but {graph.main} was compiled when it "
+                f"the tool {name} is {found[name].effect}, but {graph.main} was compiled when it "
                 f"was {effect}; compile the program again"
             )
-        found[name] = known[name]
     return found
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -28,6 +30,11 @@ class Tool:
     effect: str
 
     @property
+    def origin(self) -> str:
+        """Module and qualified name of the function."""
+        return f"{self.fn.__module__}.{self.fn.__qualname__}"
+
+    @property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.fn)
 
@@ -35,7 +42,9 @@ class Tool:
         return self.fn(*args, **kwargs)
 
 
-_REGISTRY: dict[str, Tool] = {}
+# name -> origin -> tool. A cell or module that is run again replaces its own tool only.
+_REGISTRY: dict[str, dict[str, Tool]] = {}
+_USED: ContextVar[dict[str, Tool] | None] = ContextVar("sgc_used_tools", default=None)
 
 
 def tool(
@@ -47,7 +56,7 @@ def tool(
         effect: must be given; a wrong guess could run an order twice.
         name: the registered name, by default the function's own.
 
-    Raises ToolError without an effect, with an unknown one, or for a name that is taken.
+    Raises ToolError without an effect or with an unknown one.
     """
     label = getattr(fn, "__name__", "tool") if fn is not None else (name or "tool")
     if fn is not None or effect not in EFFECTS:
@@ -59,42 +68,55 @@ def tool(
 
     def register(function: Callable[..., Any]) -> Tool:
         found = Tool(function, name or function.__name__, chosen)
-        _check_name(found)
-        _REGISTRY[found.name] = found
+        _REGISTRY.setdefault(found.name, {})[found.origin] = found
         return found
 
     return register
 
 
-def _check_name(new: Tool) -> None:
-    old = _REGISTRY.get(new.name)
-    if old is None or _origin(old) == _origin(new):  # a cell or module that is run again
-        return
-    raise ToolError(
-        f"the tool name {new.name!r} is taken by {'.'.join(_origin(old))}; give @sgc.tool a name="
-    )
-
-
-def _origin(found: Tool) -> tuple[str, str]:
-    return found.fn.__module__, found.fn.__qualname__
-
-
-def registered_tools() -> dict[str, Tool]:
-    """Name -> tool, of all that were registered in this process (a copy)."""
-    return dict(_REGISTRY)
+def tool_named(name: str) -> Tool:
+    """The tool registered under `name`. Raises ToolError for none, or several."""
+    found = list(_REGISTRY.get(name, {}).values())
+    if not found:
+        raise ToolError(f"the tool {name} is not registered; import its module or give tools=")
+    if len(found) > 1:
+        origins = " and ".join(t.origin for t in found)
+        raise ToolError(f"two tools are named {name}: {origins}; give one in tools=, or a name=")
+    return found[0]
 
 
 def find_tool(what: Any) -> Tool:
     """The tool that `sgc.call` was given. Raises ToolError when it is not registered."""
     if isinstance(what, Tool):
         return what
-    if isinstance(what, str) and what in _REGISTRY:
-        return _REGISTRY[what]
-    for found in _REGISTRY.values():
-        if found.fn is what:
-            return found
-    label = what if isinstance(what, str) else getattr(what, "__name__", repr(what))
+    if isinstance(what, str):
+        return tool_named(what)
+    for same_name in _REGISTRY.values():
+        for found in same_name.values():
+            if found.fn is what:
+                return found
+    label = getattr(what, "__name__", repr(what))
     raise ToolError(f"{label} is not a tool; decorate it with @sgc.tool(effect=...)")
+
+
+@contextmanager
+def noting_tools() -> Iterator[dict[str, Tool]]:
+    """The tools that `sgc.call` is given inside of the block, by name."""
+    used: dict[str, Tool] = {}
+    token = _USED.set(used)
+    try:
+        yield used
+    finally:
+        _USED.reset(token)
+
+
+def _note(found: Tool) -> None:
+    used = _USED.get()
+    if used is not None and used.setdefault(found.name, found) is not found:
+        raise ToolError(
+            f"one program calls two tools named {found.name}: {used[found.name].origin} and "
+            f"{found.origin}; give one of them a name="
+        )
 
 
 def call(tool: Any, *args: Any, **kwargs: Any) -> Any:
@@ -103,6 +125,7 @@ def call(tool: Any, *args: Any, **kwargs: Any) -> Any:
     Raises ToolError when the tool raises, is not registered, or gives anything else than JSON data.
     """
     found = find_tool(tool)
+    _note(found)
     driver = current_driver()
     if driver is None:
         raise SgcError(f"sgc.call({found.name}) outside of a program; call {found.name} itself")
