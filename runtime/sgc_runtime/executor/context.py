@@ -83,13 +83,14 @@ def _no_backend() -> Backend:
 
 
 class Scope:
-    """One program instance: its name, and its place in program order."""
+    """One program instance: its name, its place in program order, its token counts."""
 
-    __slots__ = ("_count", "prefix", "program")
+    __slots__ = ("_count", "prefix", "program", "usage")
 
     def __init__(self, program: str, prefix: Order = ()) -> None:
         self.program = program
         self.prefix = prefix
+        self.usage = UsageCounter()
         self._count = 0
 
     def order(self) -> Order:
@@ -176,13 +177,13 @@ class RunContext:
         if self.cancelled is None and not any(e is error for e in self._acknowledged):
             self._errors.setdefault(id(error), (order, error))
 
-    def first_error(self) -> BaseException | None:
-        """The first error in program order that no `except` took, or the cancellation."""
+    def first_error(self, prefix: Order = ()) -> BaseException | None:
+        """The first error in program order that no `except` took, or the cancellation; only those
+        of one program instance with the `prefix` of its scope."""
         if self.cancelled is not None:
             return self.cancelled
-        if not self._errors:
-            return None
-        return min(self._errors.values(), key=lambda item: item[0])[1]
+        found = [item for item in self._errors.values() if item[0][: len(prefix)] == prefix]
+        return min(found, key=lambda item: item[0])[1] if found else None
 
     def acknowledge(self, error: BaseException) -> None:
         """An `except` of the program took `error`: streams that it stopped go on after what they

@@ -8,7 +8,7 @@ from typing import Any
 from sgc_ir.errors import GenerationError
 from sgc_runtime.executor.backend import BackendStream
 from sgc_runtime.executor.cell import Cell, as_cell
-from sgc_runtime.executor.context import Order, RunContext
+from sgc_runtime.executor.context import Order, RunContext, Scope
 from sgc_runtime.executor.prompt import Prompt
 from sgc_runtime.executor.shared_prefix import SharedPrefix, open_stream
 
@@ -65,21 +65,21 @@ class StreamCore:
         "_started",
         "ctx",
         "error",
-        "program",
         "prompt",
+        "scope",
         "suppressed_roles",
     )
 
     def __init__(
         self,
         ctx: RunContext,
-        program: str,
+        scope: Scope,
         parent: StreamCore | None = None,
         component: tuple[str, int, int | None] | None = None,
         started: bool = True,
     ) -> None:
         self.ctx = ctx
-        self.program = program
+        self.scope = scope
         self.prompt = Prompt()
         self.error: BaseException | None = None
         self.suppressed_roles = 0  # roles that began while the stream had failed
@@ -104,7 +104,7 @@ class StreamCore:
         return self._path
 
     @staticmethod
-    def child_path(kind: str, ordinal: int, suffix: str, parent: StreamCore | None) -> str:
+    def child_path(kind: str, ordinal: int | str, suffix: str, parent: StreamCore | None) -> str:
         """Path of component `kind` + `ordinal` below `parent`."""
         prefix = parent.path if parent is not None else ""
         return f"{prefix}/{kind}{ordinal}{suffix}" if prefix else f"{kind}{ordinal}{suffix}"
@@ -202,7 +202,7 @@ class StreamCore:
     def place(self, op: Op) -> dict[str, Any]:
         """Keyword arguments of GenerationError that say where `op` stands."""
         return {
-            "program": self.program,
+            "program": self.scope.program,
             "instance": self.ctx.row,
             "node": op.path(self),
             "source": str(op.source) if op.source else None,
@@ -237,6 +237,11 @@ class StreamCore:
             self._backend_stream.append(self.prompt.unsent)
             self.prompt.unsent = []
         return self._backend_stream
+
+    def hint(self, facts: dict[str, Any]) -> None:
+        """Tell the backend what follows, if it has this stream already."""
+        if self._backend_stream is not None:
+            self._backend_stream.hint(**facts)
 
     def share(self) -> SharedPrefix | None:
         """The prompt so far as a prefix with one more user; None while it is empty."""

@@ -106,6 +106,8 @@ class ModelCall(Op):
     def _finish(self, core: StreamCore, params: SamplingParams, results: list[CallResult]) -> None:
         for result in results:
             core.ctx.usage.add(result.usage)
+            if core.scope is not core.ctx.scope:
+                core.scope.usage.add(result.usage)
         if len(results) != params.n:
             raise BackendError(f"the backend gave {len(results)} samples for n={params.n}")
         first = results[0].text

@@ -117,16 +117,11 @@ class ForkPoint(Op):
 class AppendBranches(Op):
     """`join("append")`: what each branch said since the fork, in order."""
 
-    __slots__ = ("_branches",)
-
-    def __init__(
-        self, branches: list[StreamCore], drained: list[Cell], source: Any, order: Order
-    ) -> None:
-        super().__init__(drained, source, order)
-        self._branches = branches
+    __slots__ = ()
 
     def run(self, core: StreamCore, value: Any) -> bool:
-        for branch in self._branches:
+        branches: list[StreamCore] = value
+        for branch in branches:
             before = core.prompt.open_turn
             for entry in branch.prompt.log:
                 core.prompt.add(entry)
@@ -182,3 +177,13 @@ class Release(Op):
 
     def skip(self, core: StreamCore, error: BaseException) -> None:
         core.release()
+
+
+class Hint(Op):
+    """Facts about what follows; the operand is a dict. Nothing depends on it."""
+
+    __slots__ = ()
+
+    def run(self, core: StreamCore, value: Any) -> bool:
+        core.hint(value)
+        return True

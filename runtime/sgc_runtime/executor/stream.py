@@ -11,7 +11,7 @@ from typing import Any
 
 from sgc_ir.errors import GenerationError
 from sgc_ir.params import SamplingParams
-from sgc_runtime.executor.cell import Cell
+from sgc_runtime.executor.cell import Cell, gather
 from sgc_runtime.executor.context import Order, RunContext, Scope
 from sgc_runtime.executor.core import Op, StreamCore
 from sgc_runtime.executor.model_call import ModelCall
@@ -20,12 +20,15 @@ from sgc_runtime.executor.operations import (
     AppendMedia,
     AppendText,
     ForkPoint,
+    Hint,
     Reading,
     Release,
     RoleBegin,
     RoleEnd,
 )
 from sgc_runtime.executor.pending import Pending
+from sgc_runtime.executor.tool_call import ToolCall
+from sgc_runtime.executor.tools import Tool
 
 _KINDS = ("g", "f", "c")
 
@@ -63,7 +66,7 @@ class Stream:
         self, ctx: RunContext, scope: Scope | None = None, core: StreamCore | None = None
     ) -> None:
         self.scope = scope or ctx.scope
-        self.core = core or StreamCore(ctx, self.scope.program)
+        self.core = core or StreamCore(ctx, self.scope)
         self.variables: dict[str, Pending] = {}
         self.inherited: frozenset[str] = frozenset()
         self.item: Any = None
@@ -116,6 +119,10 @@ class Stream:
         op = AppendMedia((kind, data, num_frames), source, order or self.scope.order())
         self._write(op)
 
+    def hint(self, facts: Any, source: Any = None, order: Order | None = None) -> None:
+        """Facts for the backend about what follows; may be ignored."""
+        self._write(Hint(facts, source, order or self.scope.order()))
+
     def gen(
         self,
         name: str | None,
@@ -149,6 +156,23 @@ class Stream:
         """Put the most likely choice into variable `name`."""
         params = {"choices": choices, "method": method}
         return self.gen(name, params, source, ordinal, order)
+
+    def tool_call(
+        self,
+        tool: Tool,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        source: Any = None,
+        ordinal: int | None = None,
+        order: Order | None = None,
+    ) -> Cell:
+        """Start a tool at once, off the event loop; gives its result. It takes no turn in the
+        stream: who needs program order waits for the result. Operands are plain values."""
+        number = self.take_ordinal("g") if ordinal is None else ordinal
+        result = Cell()
+        op = ToolCall(result, number, source, order or self.scope.order())
+        op.begin(self.core, tool, args, kwargs)
+        return result
 
     def set(self, name: str, operand: Any) -> Pending:
         """Write variable `name`."""
@@ -216,9 +240,7 @@ class Stream:
         inherited: frozenset[str],
         item: Any,
     ) -> Stream:
-        core = StreamCore(
-            self.ctx, self.core.program, self.core, ("f", ordinal, index), started=False
-        )
+        core = StreamCore(self.ctx, self.scope, self.core, ("f", ordinal, index), started=False)
         branch = Stream(self.ctx, self.scope, core)
         branch.variables = dict(variables)
         branch.inherited = inherited
@@ -232,8 +254,8 @@ class Stream:
         """The root stream of another program that this one calls; it starts empty."""
         order = order or self.scope.order()
         number = self.take_ordinal("c") if ordinal is None else ordinal
-        core = StreamCore(self.ctx, program, self.core, ("c", number, None))
-        return Stream(self.ctx, Scope(program, order), core)
+        scope = Scope(program, order)
+        return Stream(self.ctx, scope, StreamCore(self.ctx, scope, self.core, ("c", number, None)))
 
     def append_branches(
         self, branches: Sequence[Stream], source: Any = None, order: Order | None = None
@@ -242,11 +264,13 @@ class Stream:
 
         The branches stay readable, but cannot grow any more.
         """
-        drained = [branch.drained() for branch in branches]
-        cores = [branch.core for branch in branches]
-        self._write(AppendBranches(cores, drained, source, order or self.scope.order()))
-        for branch in branches:
-            branch.close()
+        ready = Cell()
+        self.append_later(ready, source, order)
+        drain_branches(branches, ready)
+
+    def append_later(self, ready: Cell, source: Any = None, order: Order | None = None) -> None:
+        """`append_branches` for branches that are not known yet: see `drain_branches`."""
+        self._write(AppendBranches(ready, source, order or self.scope.order()))
 
     def gather(
         self, branches: Sequence[Stream], source: Any = None, order: Order | None = None
@@ -343,6 +367,15 @@ class Stream:
             op.skip(self.core, self.failure(reason, op))
         else:
             self.core.push(op)
+
+
+def drain_branches(branches: Sequence[Stream], ready: Cell) -> None:
+    """End `branches`; `ready` gets their cores when all they were given is done."""
+    cores = [branch.core for branch in branches]
+    drained = [branch.drained() for branch in branches]
+    gather(drained, lambda error: ready.fail(error) if error else ready.set(cores))
+    for branch in branches:
+        branch.close()
 
 
 def unset_reason(name: str, stream: Stream) -> str:

@@ -1,0 +1,131 @@
+"""What can be known about a program before its rows run; made once, used by every row."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from sgc_ir.errors import ArtifactError
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
+from sgc_ir.ops import Op
+from sgc_ir.params import SamplingParams
+
+_NOT_PARAMS = ("name", "ordinal")
+_MAX_CACHED = 32
+
+
+class GraphPlan:
+    """Facts about one graph or loop body.
+
+    Attributes:
+        gated: Forks whose branches need a gate: the run decides the width or the path, or a loop
+            walks or captures them.
+        forks_root, reads_root: Loops whose passes fork, or read, the stream around the loop.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.gated = _gated_forks(graph)
+        loops = [(node.id, node.body) for node in graph.nodes if node.body is not None]
+        self.forks_root = frozenset(i for i, body in loops if _some_at_root(body, _is_fork))
+        self.reads_root = frozenset(i for i, body in loops if _some_at_root(body, _reads_stream))
+        self._params: dict[int, tuple[SamplingParams, SamplingParams]] = {}
+
+    def params(self, node: Node, defaults: SamplingParams) -> SamplingParams | None:
+        """Parameters of a gen or select with `defaults` filled in; None when the run decides some.
+
+        Raises ValueError or TypeError for a wrong one.
+        """
+        known = self._params.get(node.id)
+        if known is not None and known[0] is defaults:
+            return known[1]
+        values = {k: v for k, v in node.attrs.items() if k not in _NOT_PARAMS}
+        if next(iter_refs(tuple(values.values())), None) is not None:
+            return None
+        params = defaults.override(values)
+        self._params[node.id] = (defaults, params)
+        return params
+
+
+class Executable:
+    """A program with the plans of its graphs.
+
+    Raises ArtifactError for a graph that holds Branch or Merge nodes.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.has_effects = any(effect != "pure" for effect in program.tools.values())
+        self._plans: dict[int, GraphPlan] = {}
+        for graph in program.graphs.values():
+            self._prepare(graph)
+
+    def _prepare(self, graph: Graph) -> None:
+        for node in graph.nodes:
+            if node.op in (Op.BRANCH, Op.MERGE) or node.control is not None:
+                raise ArtifactError(
+                    f"{graph.name} holds a {node.op} node (%{node.id} at {node.source}); this "
+                    "version cannot execute data-dependent branches, run the program interpreted"
+                )
+            if node.body is not None:
+                self._prepare(node.body)
+        self._plans[id(graph)] = GraphPlan(graph)
+
+    def plan(self, graph: Graph) -> GraphPlan:
+        """The plan of one of the program's graphs or loop bodies."""
+        return self._plans[id(graph)]
+
+
+_cache: OrderedDict[int, Executable] = OrderedDict()
+
+
+def executable_of(program: Program) -> Executable:
+    """The executable of `program`; the last few are kept. Event-loop thread only."""
+    found = _cache.get(id(program))
+    if found is None or found.program is not program:
+        found = _cache[id(program)] = Executable(program)
+        if len(_cache) > _MAX_CACHED:
+            _cache.popitem(last=False)
+    _cache.move_to_end(id(program))
+    return found
+
+
+def _gated_forks(graph: Graph) -> frozenset[int]:
+    walked: set[int] = set()
+    for node in graph.nodes:
+        if node.op is Op.LOOP:
+            operands = (node.attrs["over"], node.attrs["captures"])
+            walked |= {ref.node for ref in iter_refs(operands)}
+        elif node.op is Op.GET_FORK_ITEM and isinstance(node.attrs["index"], Ref):
+            walked.add(node.attrs["fork"].node)
+    gated: set[int] = set()
+    late: set[int] = set()  # branches whose stream the run decides
+    for node in graph.nodes:
+        if node.op is Op.FORK:
+            width = node.attrs.get("width", node.attrs.get("items"))
+            decided = not isinstance(width, Ref) and not isinstance(node.attrs["ordinal"], Ref)
+            if not decided or node.stream in late or node.id in walked:
+                gated.add(node.id)
+        elif node.op is Op.GET_FORK_ITEM:
+            fork = node.attrs["fork"].node
+            if fork in gated or graph.nodes[fork].op is Op.ARGUMENT:
+                late.add(node.id)
+    return frozenset(gated)
+
+
+def _some_at_root(body: Graph, test: Callable[[Node], bool]) -> bool:
+    """Whether a node of the body's own stream, or of a loop that stands in it, passes `test`."""
+    return any(
+        test(node) or (node.body is not None and _some_at_root(node.body, test))
+        for node in body.nodes
+        if node.stream == ROOT_STREAM
+    )
+
+
+def _is_fork(node: Node) -> bool:
+    return node.op is Op.FORK
+
+
+def _reads_stream(node: Node) -> bool:
+    field = node.attrs.get("field", "")
+    return node.op is Op.VARIABLE and field in ("stream_text", "stream_messages")

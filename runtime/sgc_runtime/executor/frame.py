@@ -1,0 +1,211 @@
+"""One running graph: the values of its nodes, as far as they are known, and where they go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from sgc_ir.errors import GenerationError
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref
+from sgc_runtime.executor.cell import Cell, resolve
+from sgc_runtime.executor.context import Order
+from sgc_runtime.executor.effects import EffectChain
+from sgc_runtime.executor.executable import Executable, GraphPlan
+from sgc_runtime.executor.gate import Branch
+from sgc_runtime.executor.operations import ForkPoint
+from sgc_runtime.executor.pending import Pending
+from sgc_runtime.executor.stream import Stream
+from sgc_runtime.executor.tools import Tool
+
+
+class BodyRoot(NamedTuple):
+    """The stream around a loop as it was where the loop stands, for the loop's passes."""
+
+    point: ForkPoint | None
+    variables: Mapping[str, Pending]
+    text: Cell
+    messages: Cell
+
+
+class GraphRun(NamedTuple):
+    """What all frames of one row share."""
+
+    executable: Executable
+    tools: Mapping[str, Tool]
+    handlers: Mapping[Any, Callable[[Frame, Node], Any]]
+
+
+class Frame:
+    """A graph, or one pass of a loop's body, being run.
+
+    Nodes are started in program order, all at once; a node's value is plain, or a Cell, Pending,
+    Family, Branch, Stream or Handle. Only what depends on a width that the run decides is started
+    later (`defer` ... `undefer`).
+
+    Attributes:
+        prefix: place of the frame in program order; a node's order is the prefix and its id.
+        result: the graph's value. variables: its variables at the end.
+        dispatched: done once every node has been started.
+    """
+
+    __slots__ = (
+        "_deferred",
+        "body_root",
+        "chain",
+        "dispatched",
+        "opened",
+        "params",
+        "plan",
+        "prefix",
+        "result",
+        "root",
+        "run",
+        "started",
+        "values",
+        "variables",
+    )
+
+    def __init__(
+        self,
+        run: GraphRun,
+        graph: Graph,
+        root: Stream,
+        params: Mapping[str, Any],
+        prefix: Order,
+        chain: EffectChain | None = None,
+        body_root: BodyRoot | None = None,
+    ) -> None:
+        self.run = run
+        self.plan: GraphPlan = run.executable.plan(graph)
+        self.root = root
+        self.params = params
+        self.prefix = prefix
+        self.chain = chain
+        self.body_root = body_root
+        self.values: list[Any] = []
+        self.opened: list[Stream] = []  # branches that end with this frame
+        self.started: dict[int, Cell] = {}  # loops: done when all passes have been started
+        self.result: Cell = Cell.of(None)
+        self.variables: dict[str, Pending] = {}
+        self.dispatched = Cell()
+        self._deferred = 1
+
+    def start(self) -> None:
+        """Start every node that can be."""
+        handlers, values = self.run.handlers, self.values
+        for node in self.plan.graph.nodes:
+            values.append(handlers[node.op](self, node))
+        self.undefer()
+
+    def defer(self) -> None:
+        """Something of this frame will be started later."""
+        self._deferred += 1
+
+    def undefer(self) -> None:
+        """It has been started."""
+        self._deferred -= 1
+        if self._deferred == 0:
+            for stream in self.opened:
+                stream.close()
+            self.dispatched.set(None)
+
+    # -- operands
+
+    def operand(self, value: Any) -> Any:
+        """An attribute with each Ref replaced by a value or Cell."""
+        kind = type(value)
+        if kind is Ref:
+            found = self.values[value.node]
+            return found.value if type(found) is Pending else found
+        if kind is tuple:
+            return tuple([self.operand(item) for item in value])
+        if kind is list:
+            return [self.operand(item) for item in value]
+        if kind is dict:
+            return {key: self.operand(item) for key, item in value.items()}
+        return value
+
+    def order(self, node: Node) -> Order:
+        """Place of `node` in program order."""
+        return (*self.prefix, node.id)
+
+    # -- streams
+
+    def in_stream(
+        self,
+        node: Node,
+        begin: Callable[[Stream], Any],
+        failed: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        """Call `begin` with the node's stream, in program order, now or when there is one."""
+        if node.stream == ROOT_STREAM:
+            begin(self.root)
+            return
+        found = self.values[node.stream]
+        if type(found) is Stream:
+            begin(found)
+            return
+        assert type(found) is Branch, "a node's stream is not a branch"
+        stream = found.stream
+        self.defer()
+
+        def enter(error: BaseException | None) -> None:
+            if error is None:
+                begin(stream.value)
+            elif failed is not None:
+                failed(error)
+            self.undefer()
+
+        found.gate.enter([stream], enter)
+
+    def stream_path(self, node: Node) -> str:
+        """Path of the node's stream, as far as it is known."""
+        if node.stream == ROOT_STREAM:
+            return self.root.path
+        found = self.values[node.stream]
+        if type(found) is Branch:
+            found = found.stream.value
+        return found.path if type(found) is Stream else self.root.path
+
+    # -- errors
+
+    def _place(self, node: Node) -> dict[str, Any]:
+        path = self.stream_path(node)
+        component = f"{node.op[0].lower()}{node.id}"
+        return {
+            "program": self.root.program,
+            "instance": self.root.ctx.row,
+            "node": f"{path}/{component}" if path else component,
+            "source": str(node.source) or None,
+        }
+
+    def fail(self, node: Node, error: Exception) -> Exception:
+        """Note an error of a data node; it keeps its type and gets the node's place as
+        attributes (`program, instance, node, source`)."""
+        for name, value in self._place(node).items():
+            if getattr(error, name, None) is None:
+                setattr(error, name, value)
+        self.root.ctx.fail(error, self.order(node))
+        return error
+
+    def node_failure(self, node: Node, reason: str) -> GenerationError:
+        """A GenerationError of a data node, noted as an error of the row."""
+        error = GenerationError(reason, **self._place(node))
+        self.root.ctx.fail(error, self.order(node))
+        return error
+
+    def compute(self, node: Node, operand: Any, work: Callable[[Any], Any], into: Cell) -> None:
+        """Put `work(resolved operand)` into a cell; an exception of `work` is the node's error."""
+
+        def ready(value: Any, error: BaseException | None) -> None:
+            if error is not None:
+                into.fail(error)
+                return
+            try:
+                result = work(value)
+            except Exception as failure:
+                into.fail(self.fail(node, failure))
+                return
+            into.set(result)
+
+        resolve(operand, ready)

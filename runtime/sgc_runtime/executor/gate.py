@@ -1,0 +1,96 @@
+"""Branches whose number a run decides, and the gate that keeps program order on them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sgc_runtime.executor.cell import Cell
+
+Begin = Callable[[BaseException | None], None]
+
+
+class _Entry(NamedTuple):
+    cells: list[Cell]
+    begin: Begin
+    hold: bool
+
+
+class Gate:
+    """A queue of things to start, each when those before it have started and its cells are done.
+
+    What starts is called with the first error among its cells, or None.
+    """
+
+    __slots__ = ("_held", "_queue", "_running")
+
+    def __init__(self) -> None:
+        self._queue: deque[_Entry] = deque()
+        self._held = False
+        self._running = False
+
+    def enter(self, cells: list[Cell], begin: Begin) -> None:
+        """Start `begin` in turn; at once when nothing is in the way."""
+        self._add(_Entry(cells, begin, hold=False))
+
+    def hold(self, begin: Begin) -> None:
+        """Start `begin` in turn; what comes behind waits until `release`."""
+        self._add(_Entry([], begin, hold=True))
+
+    def release(self) -> None:
+        """The holder has started everything of its own."""
+        self._held = False
+        self._run()
+
+    def _add(self, entry: _Entry) -> None:
+        self._queue.append(entry)
+        if len(self._queue) == 1:
+            self._run()
+
+    def _run(self) -> None:
+        if self._running:
+            return
+        self._running = True
+        while self._queue and not self._held:
+            cells, begin, hold = self._queue[0]
+            waiting = next((cell for cell in cells if not cell.done), None)
+            if waiting is not None:
+                waiting.then(lambda _: self._run())
+                break
+            self._queue.popleft()
+            self._held = hold
+            begin(next((cell.error for cell in cells if cell.error is not None), None))
+        self._running = False
+
+
+class Family:
+    """The branches of a fork.
+
+    Attributes:
+        branches: list of streams, once the width is known.
+        gate: keeps program order on the branches, or None where nothing can be overtaken.
+    """
+
+    __slots__ = ("branches", "gate")
+
+    def __init__(self, branches: Cell, gate: Gate | None) -> None:
+        self.branches = branches
+        self.gate = gate
+
+    def view(self) -> Family:
+        """The same branches behind a gate of its own, for the holder of this one's gate."""
+        return Family(self.branches, Gate())
+
+
+class Branch(NamedTuple):
+    """A branch that is reached through its family's gate; `stream` gets the stream."""
+
+    stream: Cell
+    gate: Gate
+
+
+class Gathered(NamedTuple):
+    """A join: `variables` gets name -> Pending with the list over the branches."""
+
+    variables: Cell

@@ -1,0 +1,94 @@
+"""Executes a compiled program: every node starts as soon as its own inputs are there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sgc_ir.errors import GenerationError
+from sgc_ir.graph import Node, Program
+from sgc_ir.ops import Op
+from sgc_runtime.executor import node_data, node_programs, node_streams
+from sgc_runtime.executor.arguments import bind_arguments
+from sgc_runtime.executor.context import RunContext, Scope
+from sgc_runtime.executor.effects import EffectChain
+from sgc_runtime.executor.executable import executable_of
+from sgc_runtime.executor.frame import Frame, GraphRun
+from sgc_runtime.executor.handle import finished
+from sgc_runtime.executor.state import FinishedState
+from sgc_runtime.executor.stream import Stream
+from sgc_runtime.executor.tools import Tool, check_tools
+
+_HANDLERS: dict[Op, Callable[[Frame, Node], Any]] = {
+    Op.CONSTANT_TEXT: node_data.constant_text,
+    Op.ARGUMENT: node_data.argument,
+    Op.VARIABLE: node_data.variable,
+    Op.EXPR: node_data.expression,
+    Op.GEN: node_streams.model_call,
+    Op.SELECT: node_streams.model_call,
+    Op.FORK: node_streams.fork,
+    Op.GET_FORK_ITEM: node_streams.get_fork_item,
+    Op.JOIN: node_streams.join,
+    Op.ROLE_BEGIN: node_streams.role_begin,
+    Op.ROLE_END: node_streams.role_end,
+    Op.IMAGE: node_streams.media,
+    Op.VIDEO: node_streams.media,
+    Op.CALL: node_data.tool_call,
+    Op.SUB_PROGRAM: node_programs.sub_program,
+    Op.PREFIX_HINT: node_streams.prefix_hint,
+    Op.LOOP: node_programs.loop,
+    Op.RETURN: node_data.return_,
+}
+
+
+async def execute(
+    program: Program,
+    args: Mapping[str, Any],
+    ctx: RunContext,
+    tools: Mapping[str, Tool] | None = None,
+) -> FinishedState:
+    """Run one row of `program`; to be awaited on the runtime's event loop.
+
+    The state has the row's error, if there is one. Raises only what is known before the row
+    begins: InputError for the arguments, ToolError for a missing tool, ArtifactError for a graph
+    that this version cannot execute. Cancelling it cancels the calls in flight.
+    """
+    executable = executable_of(program)
+    check_tools(program.tools, tools or {})
+    params = bind_arguments(program.graph, args)
+    ctx.scope = Scope(program.graph.name)
+    root = Stream(ctx)
+    chain = EffectChain() if executable.has_effects else None
+    run = GraphRun(executable, tools or {}, _HANDLERS)
+    frame = Frame(run, program.graph, root, params, (), chain)
+    try:
+        ctx.enter()
+        frame.start()
+        frame.dispatched.then(lambda _: root.close())
+        ctx.leave()
+        await ctx.wait_idle()
+    except asyncio.CancelledError:
+        ctx.cancel()
+        raise
+    finally:
+        ctx.close()
+    return _state(frame, program)
+
+
+def _state(frame: Frame, program: Program) -> FinishedState:
+    ctx = frame.root.ctx
+    error = ctx.first_error() or frame.result.error
+    if error is None and not (frame.dispatched.done and frame.result.done):
+        error = GenerationError(
+            "the graph came to a halt before its end; this is a fault of sgc, report it",
+            program=program.main,
+            instance=ctx.row,
+        )
+    return FinishedState(
+        frame.root,
+        variables=frame.variables,
+        value=finished(frame.result.value) if error is None else None,
+        error=error,
+        mode="compiled",
+    )

@@ -1,0 +1,91 @@
+"""The handle of a sub-program: what other nodes, and the caller of `run`, read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from sgc_runtime.executor.cell import Cell
+from sgc_runtime.executor.pending import Pending
+from sgc_runtime.executor.state import FinishedState
+from sgc_runtime.executor.stream import Stream
+
+
+class Running(Protocol):
+    """A graph whose nodes have all been started."""
+
+    root: Stream
+    result: Cell
+    variables: Mapping[str, Pending]
+
+
+class Handle:
+    """A sub-program, started or about to be; `frame` gets the `Running` graph."""
+
+    __slots__ = ("frame",)
+
+    def __init__(self) -> None:
+        self.frame = Cell()
+
+    def variable(self, name: str, missing: Callable[[Stream], BaseException]) -> Pending:
+        """Variable `name` at the sub-program's end; `missing` makes the error when it has none."""
+        pending = Pending(name)
+
+        def found(running: Running) -> None:
+            source = running.variables.get(name)
+            if source is None:
+                pending.fail(missing(running.root))
+                return
+            source.value.forward(pending.value)
+            source.meta.forward(pending.meta)
+
+        self._when_started(found, pending.fail)
+        return pending
+
+    def read(self, field: str) -> Cell:
+        """`text`, `messages` or `result` of the finished sub-program."""
+        cell = Cell()
+
+        def found(running: Running) -> None:
+            if field == "result":
+                running.result.forward(cell)
+            elif field == "messages":
+                running.root.messages().forward(cell)
+            else:
+                running.root.text().forward(cell)
+
+        self._when_started(found, cell.fail)
+        return cell
+
+    def _when_started(
+        self, found: Callable[[Running], None], failed: Callable[[BaseException], None]
+    ) -> None:
+        self.frame.then(lambda cell: failed(cell.error) if cell.error else found(cell.value))
+
+    def state(self) -> FinishedState:
+        """The finished sub-program; to be called when the row has ended."""
+        if self.frame.error is not None:
+            return FinishedState.failed(self.frame.error, mode="compiled")
+        running: Running = self.frame.value
+        scope = running.root.scope
+        return FinishedState(
+            running.root,
+            variables=running.variables,
+            value=finished(running.result.value),
+            error=running.root.ctx.first_error(scope.prefix),
+            mode="compiled",
+            usage=scope.usage.total(),
+        )
+
+
+def finished(value: Any) -> Any:
+    """`value` with each handle inside it replaced by the state of its finished sub-program."""
+    if isinstance(value, Handle):
+        return value.state()
+    if isinstance(value, tuple):
+        return tuple([finished(item) for item in value])
+    if isinstance(value, list):
+        return [finished(item) for item in value]
+    if isinstance(value, dict):
+        return {key: finished(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,260 @@
+"""Starts the nodes that carry data: texts, arguments, variables, expressions, tools, the return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sgc_ir.expr import FUNCTIONS
+from sgc_ir.graph import Node, Ref
+from sgc_runtime.executor.cell import Cell, as_cell, gather, pending_cells, resolve
+from sgc_runtime.executor.frame import Frame
+from sgc_runtime.executor.gate import Branch, Gathered
+from sgc_runtime.executor.handle import Handle
+from sgc_runtime.executor.pending import Pending
+from sgc_runtime.executor.stream import Stream, unset_reason
+
+
+def constant_text(frame: Frame, node: Node) -> Any:
+    text = node.attrs["text"]
+    order = frame.order(node)
+    frame.in_stream(node, lambda stream: stream.append(text, node.source, order))
+    return text
+
+
+def argument(frame: Frame, node: Node) -> Any:
+    value = frame.params[node.attrs["name"]]
+    return _appended(frame, node, value) if node.attrs.get("append") else value
+
+
+def _appended(frame: Frame, node: Node, value: Any) -> Any:
+    data = value.value if type(value) is Pending else value
+    order = frame.order(node)
+    frame.in_stream(node, lambda stream: stream.append(data, node.source, order))
+    return value
+
+
+# -- variables
+
+
+def variable(frame: Frame, node: Node) -> Any:
+    field = node.attrs.get("field", "value")
+    if field in ("stream_text", "stream_messages"):
+        value = _stream_reading(frame, node, field)
+    else:
+        value = _read(frame, node, frame.values[node.attrs["of"].node], field)
+    if frame.chain is not None and field in ("value", "meta"):
+        frame.chain.guard(value.value if type(value) is Pending else as_cell(value))
+    return _appended(frame, node, value) if node.attrs.get("append") else value
+
+
+def _read(frame: Frame, node: Node, target: Any, field: str) -> Any:
+    kind = type(target)
+    if kind is Pending:
+        return target if field == "value" else target.meta
+    if kind is Stream:
+        return _read_stream(frame, node, target, field)
+    if kind is Branch:
+        return _read_branch(frame, node, target, field)
+    if kind is Handle:
+        return _read_handle(frame, node, target, field)
+    if kind is Gathered:
+        return _read_gathered(frame, node, target, field)
+    if kind is Cell:
+        return _read_later(frame, node, target, field)
+    return {} if field == "meta" else target
+
+
+def _read_gathered(frame: Frame, node: Node, join: Gathered, field: str) -> Any:
+    name = node.attrs["name"]
+    pending = Pending(name)
+
+    def ready(cell: Cell) -> None:
+        if cell.error is not None:
+            pending.fail(cell.error)
+        elif name in cell.value:
+            _fill(pending, cell.value[name])
+        else:
+            known = ", ".join(cell.value) or "nothing"
+            reason = f"variable {name!r} is not set in the branches; set there: {known}"
+            pending.fail(frame.node_failure(node, reason))
+
+    join.variables.then(ready)
+    return pending if field == "value" else pending.meta
+
+
+def _read_stream(frame: Frame, node: Node, stream: Stream, field: str) -> Any:
+    if field == "item":
+        return stream.item
+    if field == "text":
+        return stream.text(node.source, frame.order(node))
+    if field == "messages":
+        return stream.messages(node.source, frame.order(node))
+    name = node.attrs["name"]
+    found = stream.get(name)
+    if found is None:
+        error = frame.node_failure(node, unset_reason(name, stream))
+        found = Pending(name)
+        found.fail(error)
+    return found if field == "value" else found.meta
+
+
+def _read_branch(frame: Frame, node: Node, branch: Branch, field: str) -> Any:
+    pending = Pending(node.attrs["name"])
+
+    def begin(error: BaseException | None) -> None:
+        if error is not None:
+            pending.fail(error)
+        else:
+            _fill(pending, _read_stream(frame, node, branch.stream.value, field))
+        frame.undefer()
+
+    frame.defer()
+    branch.gate.enter([branch.stream], begin)
+    return pending
+
+
+def _fill(pending: Pending, found: Any) -> None:
+    if type(found) is Pending:
+        found.value.forward(pending.value)
+        found.meta.forward(pending.meta)
+    else:
+        as_cell(found).forward(pending.value)
+        pending.meta.set({})
+
+
+def _read_handle(frame: Frame, node: Node, handle: Handle, field: str) -> Any:
+    if field in ("text", "messages", "result"):
+        return handle.read(field)
+    name = node.attrs["name"]
+    pending = handle.variable(
+        name, lambda stream: frame.node_failure(node, unset_reason(name, stream))
+    )
+    return pending if field == "value" else pending.meta
+
+
+def _read_later(frame: Frame, node: Node, cell: Cell, field: str) -> Any:
+    """A reading of a node whose value, perhaps a handle, is still to come."""
+    pending = Pending(node.attrs["name"])
+
+    def ready(done: Cell) -> None:
+        if done.error is not None:
+            pending.fail(done.error)
+        else:
+            _fill(pending, _read(frame, node, done.value, field))
+
+    cell.then(ready)
+    return pending
+
+
+def _stream_reading(frame: Frame, node: Node, field: str) -> Any:
+    of = node.attrs.get("of")
+    target = frame.values[of.node] if isinstance(of, Ref) else None
+    what = field.removeprefix("stream_")
+    if type(target) in (Stream, Branch, Handle):
+        return _read(frame, node, target, what)
+    if frame.body_root is not None and node.stream < 0:
+        return frame.body_root.text if what == "text" else frame.body_root.messages
+    result = Cell()
+    order = frame.order(node)
+
+    def begin(stream: Stream) -> None:
+        read = stream.text if what == "text" else stream.messages
+        read(node.source, order).forward(result)
+
+    frame.in_stream(node, begin, result.fail)
+    return result
+
+
+# -- expressions
+
+
+def expression(frame: Frame, node: Node) -> Any:
+    fn = node.attrs["fn"]
+    args = frame.operand(node.attrs["args"])
+    kwargs = frame.operand(node.attrs.get("kwargs") or {})
+    if fn == "set":
+        name, operand = args
+        frame.in_stream(node, lambda stream: stream.set(name, operand))
+        return operand
+    function = FUNCTIONS[fn]
+    result = _evaluate(frame, node, function.call, args, kwargs)
+    if frame.chain is not None and not function.total:
+        frame.chain.guard(as_cell(result))
+    return _appended(frame, node, result) if node.attrs.get("append") else result
+
+
+def _evaluate(frame: Frame, node: Node, call: Any, args: Any, kwargs: Any) -> Any:
+    if not any(isinstance(a, _MAY_WAIT) for a in args) and not kwargs:
+        try:
+            return call(*args)
+        except Exception as error:
+            return Cell.failed(frame.fail(node, error))
+    result = Cell()
+    frame.compute(node, (args, kwargs), lambda both: call(*both[0], **both[1]), result)
+    return result
+
+
+_MAY_WAIT = (Cell, tuple, list, dict)
+
+
+# -- tools
+
+
+def tool_call(frame: Frame, node: Node) -> Any:
+    attrs = node.attrs
+    tool = frame.run.tools[attrs["tool"]]
+    operand = frame.operand(
+        (attrs["ordinal"], list(attrs["args"]), dict(attrs.get("kwargs") or {}))
+    )
+    cells = pending_cells(operand)
+    result = done = Cell()
+    chain = frame.chain
+    if chain is not None and attrs["effect"] != "pure":
+        before, done = chain.link()
+        cells = [*cells, *before]
+    elif chain is not None:
+        chain.guard(result)
+    if done is not result:
+        result.forward(done)
+    order = frame.order(node)
+
+    def begin(stream: Stream) -> None:
+        def ready(error: BaseException | None) -> None:
+            if error is not None:
+                result.fail(error)
+            else:
+                _run_tool(stream, operand, tool, node, order, result)
+            frame.root.ctx.leave()
+
+        frame.root.ctx.enter()
+        gather(cells, ready)
+
+    frame.in_stream(node, begin, result.fail)
+    return result
+
+
+def _run_tool(
+    stream: Stream, operand: Any, tool: Any, node: Node, order: Any, result: Cell
+) -> None:
+    def resolved(value: Any, _: BaseException | None) -> None:
+        ordinal, args, kwargs = value
+        stream.tool_call(tool, args, kwargs, node.source, ordinal, order).forward(result)
+
+    resolve(operand, resolved)
+
+
+# -- return
+
+
+def return_(frame: Frame, node: Node) -> Any:
+    frame.result = as_cell(frame.operand(node.attrs["value"]))
+    for name, operand in (node.attrs.get("vars") or {}).items():
+        frame.variables[name] = _final(frame, name, operand)
+    return None
+
+
+def _final(frame: Frame, name: str, operand: Any) -> Pending:
+    found = frame.values[operand.node] if type(operand) is Ref else None
+    if type(found) is Pending:
+        return found
+    return Pending.of(name, frame.operand(operand))

@@ -1,0 +1,243 @@
+"""Starts the nodes that take their turn in a stream: calls, forks, joins, roles, media, hints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sgc_ir.graph import ROOT_STREAM, Node, Ref
+from sgc_ir.params import SamplingParams
+from sgc_runtime.executor.cell import Cell, as_cell, resolve
+from sgc_runtime.executor.frame import Frame
+from sgc_runtime.executor.gate import Branch, Family, Gate, Gathered
+from sgc_runtime.executor.operations import ForkPoint
+from sgc_runtime.executor.pending import Pending
+from sgc_runtime.executor.stream import Stream, drain_branches
+
+_NOT_PARAMS = ("name", "ordinal")
+
+
+# -- model calls
+
+
+def model_call(frame: Frame, node: Node) -> Any:
+    """A Gen, or a Select (its choices are among the parameters)."""
+    attrs = node.attrs
+    name, order = attrs["name"], frame.order(node)
+    ordinal = frame.operand(attrs["ordinal"])
+    params = _params(frame, node)
+    if node.stream == ROOT_STREAM:
+        return frame.root.gen(name, params, node.source, ordinal, order)
+    found = frame.values[node.stream]
+    if type(found) is Stream:
+        return found.gen(name, params, node.source, ordinal, order)
+    pending = Pending(name)
+
+    def begin(stream: Stream) -> None:
+        inner = stream.gen(name, params, node.source, ordinal, order)
+        inner.value.forward(pending.value)
+        inner.meta.forward(pending.meta)
+
+    frame.in_stream(node, begin, pending.fail)
+    return pending
+
+
+def _params(frame: Frame, node: Node) -> Mapping[str, Any] | SamplingParams:
+    try:
+        static = frame.plan.params(node, frame.root.ctx.defaults.params)
+    except (ValueError, TypeError):
+        static = None  # the call itself fails with the reason, in its turn
+    if static is not None:
+        return static
+    return {k: frame.operand(v) for k, v in node.attrs.items() if k not in _NOT_PARAMS}
+
+
+# -- forks
+
+
+def fork(frame: Frame, node: Node) -> Any:
+    root = frame.body_root if node.stream == ROOT_STREAM else None
+    found = frame.values[node.stream] if node.stream != ROOT_STREAM else frame.root
+    if node.id not in frame.plan.gated and type(found) is Stream and root is None:
+        return _fork_now(frame, node, found)
+    family = Family(Cell(), Gate())
+    if root is not None and root.point is not None:
+        _branches_later(frame, node, frame.root, root.point, root.variables, family, close=False)
+        return family
+
+    def begin(stream: Stream) -> None:
+        point = stream.fork_point(node.source, frame.order(node))
+        _branches_later(frame, node, stream, point, dict(stream.variables), family, close=True)
+
+    frame.in_stream(node, begin, family.branches.fail)
+    return family
+
+
+def _fork_now(frame: Frame, node: Node, stream: Stream) -> Family:
+    attrs = node.attrs
+    items = attrs.get("items")
+    try:
+        branches = stream.fork(
+            attrs.get("width", 0),
+            node.source,
+            ordinal=attrs["ordinal"],
+            items=frame.operand(items) if items is not None else None,
+            order=frame.order(node),
+        )
+    except Exception as error:  # noted by the stream
+        return Family(Cell.failed(error), Gate())
+    frame.opened += branches
+    return Family(Cell.of(branches), None)
+
+
+def _branches_later(
+    frame: Frame,
+    node: Node,
+    stream: Stream,
+    point: ForkPoint,
+    variables: Mapping[str, Pending],
+    family: Family,
+    close: bool,
+) -> None:
+    """Make the branches once ordinal and width are known."""
+    attrs = node.attrs
+    frame.defer()
+
+    def ready(value: Any, error: BaseException | None) -> None:
+        try:
+            if error is not None:
+                raise error
+            ordinal, width, items = value
+            members = list(items) if items is not None else None
+            branches = stream.branches(point, width, ordinal, members, variables)
+            frame.opened += branches
+            family.branches.set(branches)
+        except BaseException as failure:
+            family.branches.fail(failure)
+        if close:
+            point.close()
+        frame.undefer()
+
+    width, items = attrs.get("width"), attrs.get("items")
+    resolve(frame.operand((attrs["ordinal"], width, items)), ready)
+
+
+def get_fork_item(frame: Frame, node: Node) -> Any:
+    family: Family = frame.values[node.attrs["fork"].node]
+    index = frame.operand(node.attrs["index"])
+    if family.gate is None:
+        return family.branches.value[index]
+    stream = Cell()
+    cells = [family.branches, index] if isinstance(index, Cell) else [family.branches]
+
+    def begin(error: BaseException | None) -> None:
+        if error is not None:
+            stream.fail(error)
+        else:
+            at = index.value if isinstance(index, Cell) else index
+            try:
+                stream.set(family.branches.value[at])
+            except (IndexError, TypeError) as wrong:
+                stream.fail(frame.fail(node, wrong))
+        frame.undefer()
+
+    frame.defer()
+    family.gate.enter(cells, begin)
+    return Branch(stream, family.gate)
+
+
+# -- joins
+
+
+def join(frame: Frame, node: Node) -> Any:
+    family: Family = frame.values[node.attrs["fork"].node]
+    if node.attrs["mode"] == "append":
+        _join_append(frame, node, family)
+        return None
+    names = node.attrs.get("vars")
+    variables = Cell()
+    if names is not None:
+        variables.set({name: _gathered(frame, name, writers) for name, writers in names.items()})
+
+    def begin(stream: Stream) -> None:
+        if names is not None:
+            stream.variables.update(variables.value)
+            _with_branches(frame, family, lambda streams: [s.close() for s in streams])
+        else:
+            _with_branches(
+                frame, family, lambda s: _gather(frame, node, stream, s, variables), variables.fail
+            )
+
+    frame.in_stream(node, begin, variables.fail)
+    return Gathered(variables)
+
+
+def _gathered(frame: Frame, name: str, writers: Any) -> Pending:
+    values = [frame.operand(writer) for writer in writers]
+    metas = [_meta_of(frame, writer) for writer in writers]
+    return Pending(name, "", as_cell(values), as_cell(metas))
+
+
+def _meta_of(frame: Frame, writer: Any) -> Any:
+    found = frame.values[writer.node] if type(writer) is Ref else None
+    return found.meta if type(found) is Pending else {}
+
+
+def _gather(
+    frame: Frame, node: Node, stream: Stream, branches: list[Stream], variables: Cell
+) -> None:
+    try:
+        variables.set(stream.gather(branches, node.source, frame.order(node)))
+    except Exception as error:  # noted by the stream
+        variables.fail(error)
+
+
+def _join_append(frame: Frame, node: Node, family: Family) -> None:
+    ready = Cell()
+    order = frame.order(node)
+    frame.in_stream(node, lambda stream: stream.append_later(ready, node.source, order))
+    _with_branches(frame, family, lambda branches: drain_branches(branches, ready), ready.fail)
+
+
+def _with_branches(frame: Frame, family: Family, use: Any, failed: Any = None) -> None:
+    """Call `use(branches)` in program order, once they are there."""
+    cell = family.branches
+    if family.gate is None:
+        use(cell.value)
+        return
+
+    def begin(error: BaseException | None) -> None:
+        if error is None:
+            use(cell.value)
+        elif failed is not None:
+            failed(error)
+        frame.undefer()
+
+    frame.defer()
+    family.gate.enter([cell], begin)
+
+
+# -- roles, media, hints
+
+
+def role_begin(frame: Frame, node: Node) -> Any:
+    role, order = node.attrs["role"], frame.order(node)
+    frame.in_stream(node, lambda stream: stream.role_begin(role, node.source, order))
+
+
+def role_end(frame: Frame, node: Node) -> Any:
+    order = frame.order(node)
+    frame.in_stream(node, lambda stream: stream.role_end(node.source, order))
+
+
+def media(frame: Frame, node: Node) -> Any:
+    kind, order = node.op.lower(), frame.order(node)
+    data = frame.operand(node.attrs["data"])
+    frames = frame.operand(node.attrs.get("num_frames"))
+    frame.in_stream(node, lambda stream: stream.media(kind, data, frames, node.source, order))
+
+
+def prefix_hint(frame: Frame, node: Node) -> Any:
+    facts = frame.operand(dict(node.attrs))
+    order = frame.order(node)
+    frame.in_stream(node, lambda stream: stream.hint(facts, node.source, order))

@@ -1,0 +1,50 @@
+"""A tool as a node: it has a path and a place in program order, but takes no turn in a stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sgc_runtime.executor.cell import Cell
+from sgc_runtime.executor.context import Order
+from sgc_runtime.executor.core import Op, StreamCore
+from sgc_runtime.executor.tools import Tool, run_tool
+
+
+class ToolCall(Op):
+    """One call; `result` gets plain JSON data, or a GenerationError whose cause is a ToolError."""
+
+    __slots__ = ("_ordinal", "_result")
+
+    def __init__(self, result: Cell, ordinal: int, source: Any, order: Order) -> None:
+        super().__init__(None, source, order)
+        self._result = result
+        self._ordinal = ordinal
+
+    def path(self, core: StreamCore) -> str:
+        return core.child_path("g", self._ordinal, "", core)
+
+    def begin(
+        self, core: StreamCore, tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Start the tool, unless the row was cancelled."""
+        if core.ctx.cancelled is not None:
+            self._result.fail(core.ctx.cancelled)
+            return
+        core.ctx.enter()
+        core.ctx.spawn(self._call(core, tool, args, kwargs))
+
+    async def _call(
+        self, core: StreamCore, tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        try:
+            self._result.set(await run_tool(tool, args, kwargs))
+        except asyncio.CancelledError as cancelled:
+            self._result.fail(core.ctx.cancelled or cancelled)
+        except Exception as error:
+            failure = core.wrap(self, error)
+            core.ctx.fail(failure, self.order)
+            self._result.fail(failure)
+        finally:
+            core.ctx.leave()

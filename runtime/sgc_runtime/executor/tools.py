@@ -1,0 +1,102 @@
+"""Runs tools off the event loop and checks that what they give is plain JSON data."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Protocol
+
+from sgc_ir.errors import ToolError
+
+MAX_TOOL_THREADS = 64
+MAX_JSON_DEPTH = 200
+
+
+class Tool(Protocol):
+    """A registered tool: its function, name and effect (`pure | repeatable | irreversible`)."""
+
+    @property
+    def fn(self) -> Callable[..., Any]: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def effect(self) -> str: ...
+
+
+_threads: ThreadPoolExecutor | None = None
+
+
+def _pool() -> ThreadPoolExecutor:
+    global _threads
+    if _threads is None:
+        _threads = ThreadPoolExecutor(MAX_TOOL_THREADS, thread_name_prefix="sgc-tool")
+    return _threads
+
+
+async def run_tool(tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What the tool gives, as a copy. A plain function runs in a thread, an async one is awaited.
+
+    Raises ToolError when it raises (the cause is chained) or gives no plain JSON data.
+    """
+    try:
+        if inspect.iscoroutinefunction(tool.fn):
+            result = await tool.fn(*args, **kwargs)
+        else:
+            work = partial(contextvars.copy_context().run, partial(tool.fn, *args, **kwargs))
+            result = await asyncio.get_running_loop().run_in_executor(_pool(), work)
+            if inspect.isawaitable(result):
+                result = await result
+    except Exception as error:
+        reason = f"tool {tool.name} raised {type(error).__name__}: {error}"
+        raise ToolError(reason) from error
+    try:
+        return plain_json(result)
+    except ValueError as error:
+        raise ToolError(
+            f"tool {tool.name} gave {error}; return None, bool, int, float, str, list or dict"
+        ) from None
+
+
+def plain_json(value: Any, depth: int = 0) -> Any:
+    """A copy of plain JSON data. Raises ValueError naming what is not."""
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value
+    if kind is float:
+        if not math.isfinite(value):
+            raise ValueError(f"the float {value}, which JSON cannot hold")
+        return value
+    if depth > MAX_JSON_DEPTH:
+        raise ValueError(f"data nested deeper than {MAX_JSON_DEPTH}")
+    if kind is list:
+        return [plain_json(item, depth + 1) for item in value]
+    if kind is dict:
+        for key in value:
+            if type(key) is not str:
+                raise ValueError(f"a dict with the key {key!r}, which is no str")
+        return {key: plain_json(item, depth + 1) for key, item in value.items()}
+    raise ValueError(f"a {kind.__name__}")
+
+
+def check_tools(wanted: Mapping[str, str], tools: Mapping[str, Tool]) -> None:
+    """Raise ToolError unless every tool of `wanted` (name -> effect) is there with that effect."""
+    for name, effect in wanted.items():
+        tool = tools.get(name)
+        if tool is None:
+            known = ", ".join(sorted(tools)) or "none"
+            raise ToolError(
+                f"tool {name} is not registered (there: {known}); import its module, or pass it "
+                "by tools= or --tools"
+            )
+        if tool.effect != effect:
+            raise ToolError(
+                f"tool {name} has effect {tool.effect}, the program was compiled with {effect}; "
+                "compile it again"
+            )
