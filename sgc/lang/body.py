@@ -9,14 +9,17 @@ from typing import Any
 
 from sgc.lang.bridge import Bridge
 from sgc.lang.current import driving
+from sgc.lang.forks import ForkGroup
 from sgc.lang.function import ProgramSpec
 from sgc.lang.handle import Handle
-from sgc.lang.source import refusal
+from sgc.lang.primitives import copied
+from sgc.lang.source import caller_source, refusal
 from sgc.lang.state import ProgramState
+from sgc.lang.tool_call import ToolCall
 from sgc.lang.tools import Tool
 from sgc.lang.workers import start_body
 from sgc_ir.errors import SgcError
-from sgc_runtime.executor.cell import Cell
+from sgc_runtime.executor.cell import Cell, gather
 from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.stream import Stream
@@ -33,17 +36,36 @@ class Body:
         self.root = stream
         self.bridge = Bridge(ctx)
         self._stream = stream  # the stream whose body runs now; `s.call` changes it
+        self._streams = [stream]
+        self._subs: list[Body] = []
+        self._done = Cell()
 
     def start(self, values: Mapping[str, Any], context: contextvars.Context) -> Cell:
         """Start the thread; the cell gets the return value, or what the body raised.
 
         To be called on the event loop. The row waits for the body.
         """
-        done = Cell()
         self.ctx.enter()
         future = start_body(lambda: self._run(values), f"sgc-{self.spec.name}", context)
-        future.add_done_callback(lambda f: self._finish(done, *f.result()))
-        return done
+        future.add_done_callback(lambda f: self._finish(*f.result()))
+        return self._done
+
+    def ended(self) -> Cell:
+        """Done when the body, all of its branches and its sub-programs have ended, well or not."""
+        cell = Cell()
+
+        def body_ended(_: Cell) -> None:
+            parts = [stream.drained() for stream in self._streams]
+            parts += [sub.ended() for sub in self._subs]
+            gather(parts, lambda _: cell.set(None))
+
+        self._done.then(body_ended)
+        return cell
+
+    def branches(self, streams: list[Stream]) -> list[Stream]:
+        """Note streams that this body has opened."""
+        self._streams += streams
+        return streams
 
     def _run(self, values: Mapping[str, Any]) -> Any:
         state = ProgramState(self, self.root)
@@ -57,15 +79,15 @@ class Body:
             raise
         return value
 
-    def _finish(self, done: Cell, value: Any, error: BaseException | None) -> None:
+    def _finish(self, value: Any, error: BaseException | None) -> None:
         self.root.close()
         if error is None:
-            done.set(value)
+            self._done.set(value)
         else:
             if not isinstance(error, Exception) and error is not self.ctx.cancelled:
                 error = _as_exception(error, self.spec)
             self.ctx.fail(error, self.root.scope.order())
-            done.fail(error)
+            self._done.fail(error)
         self.ctx.leave()
 
     # -- calls without a state
@@ -77,8 +99,9 @@ class Body:
         context, caller = contextvars.copy_context(), self._stream
 
         def start() -> Handle:
-            stream = caller.sub_program(spec.name)
-            return Handle(stream, Body(self.ctx, spec, stream).start(values, context))
+            sub = Body(self.ctx, spec, caller.sub_program(spec.name))
+            self._subs.append(sub)
+            return Handle(sub, sub.start(values, context))
 
         return self.bridge.ask(start)
 
@@ -98,7 +121,8 @@ class Body:
 
     def tool_call(self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call `tool` and wait for its result, so that tools keep program order."""
-        raise NotImplementedError
+        call = ToolCall(tool, copied(args), copied(dict(kwargs)), caller_source())
+        return self.bridge.value(lambda: call.start(self._stream))
 
     # -- reading
 
@@ -121,15 +145,15 @@ class Body:
 
 
 def check_value(value: Any, spec: ProgramSpec) -> None:
-    """Refuse a return value that is, or holds, a branch or a handle. Raises CompileError."""
+    """Refuse a return value that is, or holds, a branch. Raises CompileError."""
     if isinstance(value, list | tuple):
         for item in value:
             check_value(item, spec)
     elif isinstance(value, dict):
         for item in value.values():
             check_value(item, spec)
-    elif isinstance(value, ProgramState | Handle):
-        raise refusal(f"{spec.name} returns a stream; return its variables or text", spec.place)
+    elif isinstance(value, ProgramState | ForkGroup):
+        raise refusal(f"{spec.name} returns a branch; return its variables or text", spec.place)
 
 
 def _as_exception(error: BaseException, spec: ProgramSpec) -> Exception:

@@ -10,11 +10,13 @@ from sgc.lang.failures import unset
 from sgc.lang.source import caller_source
 from sgc_ir.errors import SgcError
 from sgc_ir.graph import Source
+from sgc_ir.params import Usage
 from sgc_runtime.executor.cell import Cell
+from sgc_runtime.executor.state import FinishedState
 
 if TYPE_CHECKING:
+    from sgc.lang.body import Body
     from sgc.lang.bridge import Bridge
-    from sgc_runtime.executor.stream import Stream
 
 
 class Handle:
@@ -23,8 +25,9 @@ class Handle:
     Reads raise what the body raised, and the error of the node that they read.
     """
 
-    def __init__(self, stream: Stream, done: Cell) -> None:
-        self._stream = stream
+    def __init__(self, body: Body, done: Cell) -> None:
+        self._body = body
+        self._stream = body.root
         self._done = done
 
     @property
@@ -63,6 +66,29 @@ class Handle:
         )
         return turns
 
+    def error(self) -> BaseException | None:
+        """What failed in the sub-program, or None; waits until all of it has ended."""
+        error: BaseException | None = self._bridge().value(
+            lambda: self._at_the_end(lambda: self.state().error())
+        )
+        return error
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of the sub-program's own calls; waits until all of it has ended."""
+        usage: Usage = self._bridge().value(lambda: self._at_the_end(lambda: self.state().usage))
+        return usage
+
+    def state(self) -> FinishedState:
+        """The sub-program as a finished state. To be called when all of it has ended."""
+        scope = self._stream.scope
+        return FinishedState(
+            self._stream,
+            value=finished(self._done.value),
+            error=self._stream.ctx.first_error(scope.prefix) or self._done.error,
+            usage=scope.usage.total(),
+        )
+
     def _read(self, name: str, what: str, source: Source) -> Any:
         def find() -> Cell:
             pending = self._stream.get(name)
@@ -85,10 +111,32 @@ class Handle:
         self._done.then(ended)
         return cell
 
-    def _bridge(self) -> Bridge:
-        from sgc.lang.body import Body
+    def _at_the_end(self, find: Callable[[], Any]) -> Cell:
+        """What `find` gives once body, branches and sub-programs have ended, well or not."""
+        cell = Cell()
 
-        driver = current_driver()
-        if not isinstance(driver, Body):
+        def ended(_: Cell) -> None:
+            try:
+                cell.set(find())
+            except Exception as error:  # else the reader would wait for ever
+                cell.fail(error)
+
+        self._body.ended().then(ended)
+        return cell
+
+    def _bridge(self) -> Bridge:
+        bridge: Bridge | None = getattr(current_driver(), "bridge", None)
+        if bridge is None:
             raise SgcError("a sub-program's handle outside of its program; return its values")
-        return driver.bridge
+        return bridge
+
+
+def finished(value: Any) -> Any:
+    """`value` with each handle inside it replaced by the state of its finished sub-program."""
+    if isinstance(value, Handle):
+        return value.state()
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return type(value)([finished(item) for item in value])
+    if type(value) is dict:
+        return {key: finished(item) for key, item in value.items()}
+    return value

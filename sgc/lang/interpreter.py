@@ -9,6 +9,7 @@ from typing import Any
 
 from sgc.lang.body import Body
 from sgc.lang.function import ProgramSpec
+from sgc.lang.handle import finished
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.state import FinishedState
@@ -38,4 +39,4 @@ async def interpret(
 
 def _finished(root: Stream, done: Cell, ctx: RunContext) -> FinishedState:
     error = ctx.first_error() or done.error
-    return FinishedState(root, value=done.value, error=error, mode="interpreted")
+    return FinishedState(root, value=finished(done.value), error=error, mode="interpreted")

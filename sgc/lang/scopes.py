@@ -42,8 +42,8 @@ def branch_block(state: ProgramState, source: Source) -> Iterator[ProgramState]:
     from sgc.lang.state import ProgramState
 
     state._check_open()
-    stream = state._stream
-    child = state._bridge.ask(lambda: stream.fork(1, source, copy=True)[0])
+    stream, note = state._stream, state._body.branches
+    (child,) = state._bridge.ask(lambda: note(stream.fork(1, source, copy=True)))
     yield ProgramState(state._body, child, state._role)
 
 

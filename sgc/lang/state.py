@@ -93,8 +93,8 @@ class ProgramState:
         from sgc.lang.forks import ForkGroup
 
         self._check_open()
-        stream = self._stream
-        streams = self._bridge.ask(lambda: stream.fork(width, source, items=items))
+        stream, note = self._stream, self._body.branches
+        streams = self._bridge.ask(lambda: note(stream.fork(width, source, items=items)))
         branches = [ProgramState(self._body, child, self._role) for child in streams]
         for branch in branches:
             branch._has_item = items is not None

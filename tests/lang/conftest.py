@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 import sgc
 from sgc.testing import ScriptedBackend
 
 
-@pytest.fixture()
+@pytest.fixture
 def backend() -> ScriptedBackend:
     """Answers ` <n>` where n counts the prompt's words; fails where the last line says FAIL."""
     return ScriptedBackend(
@@ -19,7 +20,7 @@ def backend() -> ScriptedBackend:
     )
 
 
-@pytest.fixture()
+@pytest.fixture
 def interpret(backend: ScriptedBackend) -> Callable[..., Any]:
     """Runs a function as a program, interpreted; gives the finished state, failed or not."""
 
@@ -31,7 +32,7 @@ def interpret(backend: ScriptedBackend) -> Callable[..., Any]:
     return run
 
 
-@pytest.fixture()
+@pytest.fixture
 def prompts(backend: ScriptedBackend) -> Callable[[], dict[str, str]]:
     """Node -> prompt of all calls."""
     return lambda: {call["node"]: call["prompt"] for call in backend.calls}
