@@ -66,9 +66,23 @@ class CompiledProgram(Runnable):
         ) -> FinishedState:
             from sgc_runtime.executor.graph_executor import execute
 
-            return await execute(self.graph, values, ctx, tools)
+            return await execute(self.graph, _given(self.graph, values), ctx, tools)
 
         return "compiled", execute_row
+
+
+def _given(graph: GraphProgram, values: Values) -> dict[str, Any]:
+    """Values of the graph's own parameters without defaults, which are not checked against their
+    annotation (`x: int = None`); arguments that were bound are constants of the graph."""
+    return {
+        param.name: values[param.name]
+        for param in graph.graph.params
+        if param.name in values and not _equal(values[param.name], param.default)
+    }
+
+
+def _equal(value: Any, default: Any) -> bool:
+    return value is default or (type(value) is type(default) and bool(value == default))
 
 
 def compile_spec(spec: ProgramSpec) -> CompiledProgram:

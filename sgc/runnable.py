@@ -6,7 +6,7 @@ import contextvars
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, overload
 
 from sgc.batch import run_rows
 from sgc.default_backend import default_backend
@@ -89,6 +89,14 @@ class Runnable(ABC):
         job, values = self._prepare(args, kwargs)
         return EventStream(lambda on_event: job.row(0, values, on_event))
 
+    @overload
+    def run_batch(
+        self, rows: Iterable[Any], *, iterate: Literal[False] = False, **options: Any
+    ) -> list[FinishedState]: ...
+    @overload
+    def run_batch(
+        self, rows: Iterable[Any], *, iterate: Literal[True], **options: Any
+    ) -> Iterator[FinishedState]: ...
     def run_batch(
         self,
         rows: Iterable[Any],
