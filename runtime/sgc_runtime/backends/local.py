@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sgc_ir.errors import BackendError
 from sgc_ir.params import CallResult
@@ -17,6 +17,9 @@ from sgc_runtime.engine.stream import TokenStream
 from sgc_runtime.executor.backend import BackendStream, Call, ChatTemplate, Media, Piece
 from sgc_runtime.models import DEFAULT_MODEL, resolve
 from sgc_runtime.tokenizer.tokenizer import Tokenizer, load_tokenizer
+
+if TYPE_CHECKING:  # brings in torch, which programs without model calls need not wait for
+    from sgc_runtime.engine.assemble import LoadedEngine
 
 
 class LocalBackend:
@@ -47,7 +50,7 @@ class LocalBackend:
         self.name = f"local:{self._model}" + (f":{dtype}" if dtype else "")
         self._lock = threading.RLock()
         self._tokenizer: Tokenizer | None = None
-        self._loading: Future[Any] | None = None
+        self._loading: Future[LoadedEngine] | None = None
         self._load_seconds = 0.0
         self._closed = False
 
@@ -86,11 +89,11 @@ class LocalBackend:
         if loading is not None and loading.exception() is None:
             loading.result().engine.close()
 
-    async def engine(self) -> Any:
+    async def engine(self) -> LoadedEngine:
         """The `LoadedEngine`, loaded once for all who wait."""
         return await asyncio.wrap_future(self._started())
 
-    def _started(self) -> Future[Any]:
+    def _started(self) -> Future[LoadedEngine]:
         with self._lock:
             if self._closed:
                 raise BackendError("this backend is closed; make a new one")
@@ -105,7 +108,6 @@ class LocalBackend:
         assert self._loading is not None
         begin = time.perf_counter()
         try:
-            # Brings in torch, which programs without model calls need not wait for.
             from sgc_runtime.engine.assemble import load_engine
 
             loaded = load_engine(resolve(self._model), self.tokenizer, self._options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -55,8 +56,16 @@ class KVPool:
     ) -> None:
         shape = (num_layers, num_slots, num_kv_heads, head_dim)
         self.num_slots = num_slots
-        self.k: Sequence[torch.Tensor] = torch.zeros(shape, dtype=dtype, device=device).unbind(0)
-        self.v: Sequence[torch.Tensor] = torch.zeros(shape, dtype=dtype, device=device).unbind(0)
+        self.k: Sequence[torch.Tensor] = _zeros(shape, dtype, device).unbind(0)
+        self.v: Sequence[torch.Tensor] = _zeros(shape, dtype, device).unbind(0)
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    if device.type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    # numpy asks the system for zeroed pages; torch would write gigabytes of them (3 s for 1 GB).
+    data = np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)
+    return torch.from_numpy(data).view(dtype).view(shape)
 
 
 def bytes_per_token(num_layers: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype) -> int:

@@ -34,12 +34,10 @@ class PromptTrie:
         self._prompt_tokens += len(ids)
         if not len(ids) or self._is_full(len(ids)):
             return
-        end, existing = self._add(ids)
-        marks = [node.slots for node in self._tree.path(end)]
-        asked = sum(int(np.count_nonzero(m & _ASKED)) for m in marks)
-        self._needed += sum(int(np.count_nonzero(m == 0)) for m in marks)
-        if existing == len(ids) and asked + self._made_only(end) == len(ids):
-            self._covered += 1
+        marks = [node.slots for node in self._tree.path(self._add(ids))]
+        new = sum(int(np.count_nonzero(m == 0)) for m in marks)
+        self._needed += new
+        self._covered += new == 0
         for m in marks:
             m |= _ASKED
 
@@ -47,8 +45,7 @@ class PromptTrie:
         """Decode steps made the KV of the positions `[start, len(ids))`."""
         if len(ids) <= start or self._is_full(len(ids)):
             return
-        end, _ = self._add(ids)
-        for node in self._tree.path(end):
+        for node in self._tree.path(self._add(ids)):
             marks = node.slots[max(0, start - node.start) :]
             self._needed -= int(np.count_nonzero(marks == _ASKED))
             marks |= _MADE
@@ -61,13 +58,9 @@ class PromptTrie:
             return None
         return 1.0 - (self._needed + self._covered) / self._prompt_tokens
 
-    def _made_only(self, end: Node) -> int:
-        marks = (node.slots for node in self._tree.path(end))
-        return sum(int(np.count_nonzero(m == _MADE)) for m in marks)
-
     def _is_full(self, more: int) -> bool:
         self._full = self._full or self._tree.cached + more > self._max_tokens
         return self._full
 
-    def _add(self, ids: Ids) -> tuple[Node, int]:
-        return self._tree.insert(ids, np.zeros(len(ids), np.int64))
+    def _add(self, ids: Ids) -> Node:
+        return self._tree.insert(ids, np.zeros(len(ids), np.int64))[0]
