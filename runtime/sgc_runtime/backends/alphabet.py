@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 _PROBES = 512  # characters looked at in each interval for kinds that \d, \w and \s tell apart
@@ -29,7 +30,7 @@ def representatives(pattern: str) -> tuple[str, ...]:
     borders |= {b for c in _COMMON for b in (ord(c), ord(c) + 1)}
     points = sorted(borders)
     found: dict[str, None] = {}
-    for low, high in zip(points, points[1:], strict=False):
+    for low, high in pairwise(points):
         kinds: dict[tuple[bool, ...], str] = {}
         for code in range(low, min(high, low + _PROBES)):
             char = chr(code)
