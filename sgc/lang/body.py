@@ -15,7 +15,6 @@ from sgc.lang.handle import Handle
 from sgc.lang.primitives import copied
 from sgc.lang.source import caller_source, refusal
 from sgc.lang.state import ProgramState
-from sgc.lang.tool_call import ToolCall
 from sgc.lang.tools import Tool
 from sgc.lang.workers import start_body
 from sgc_ir.errors import SgcError
@@ -23,6 +22,7 @@ from sgc_runtime.executor.cell import Cell, gather
 from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.stream import Stream
+from sgc_runtime.executor.tool_call import ToolCall
 
 
 class Body:
@@ -121,8 +121,15 @@ class Body:
 
     def tool_call(self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call `tool` and wait for its result, so that tools keep program order."""
-        call = ToolCall(tool, copied(args), copied(dict(kwargs)), caller_source())
-        return self.bridge.value(lambda: call.start(self._stream))
+        source, kept_args, kept_kwargs = caller_source(), copied(args), copied(dict(kwargs))
+
+        def start() -> Cell:
+            stream, result = self._stream, Cell()
+            op = ToolCall(result, stream.take_ordinal("g"), source, stream.scope.order())
+            op.begin(stream.core, tool, kept_args, kept_kwargs)
+            return result
+
+        return self.bridge.value(start)
 
     # -- reading
 

@@ -39,4 +39,5 @@ async def interpret(
 
 def _finished(root: Stream, done: Cell, ctx: RunContext) -> FinishedState:
     error = ctx.first_error() or done.error
-    return FinishedState(root, value=finished(done.value), error=error, mode="interpreted")
+    value = finished(done.value) if error is None else None
+    return FinishedState(root, value=value, error=error, mode="interpreted")
