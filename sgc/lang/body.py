@@ -13,7 +13,7 @@ from sgc.lang.forks import ForkGroup
 from sgc.lang.function import ProgramSpec
 from sgc.lang.handle import Handle
 from sgc.lang.primitives import copied
-from sgc.lang.source import caller_source, refusal
+from sgc.lang.source import caller_source, raised_at, refusal
 from sgc.lang.state import ProgramState
 from sgc.lang.tools import Tool
 from sgc.lang.workers import start_body
@@ -86,9 +86,22 @@ class Body:
         else:
             if not isinstance(error, Exception) and error is not self.ctx.cancelled:
                 error = _as_exception(error, self.spec)
+            self._place(error)
             self.ctx.fail(error, self.root.scope.order())
             self._done.fail(error)
         self.ctx.leave()
+
+    def _place(self, error: BaseException) -> None:
+        """Give an exception of the body, which keeps its type, the attributes of a node's error."""
+        place = {
+            "program": self.spec.name,
+            "instance": self.ctx.row,
+            "node": self.root.path,
+            "source": str(raised_at(error)) or None,
+        }
+        for name, value in place.items():
+            if getattr(error, name, None) is None:
+                setattr(error, name, value)
 
     # -- calls without a state
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import sysconfig
+from functools import lru_cache
 from types import FrameType
 
 from sgc_ir.errors import CompileError
@@ -29,3 +32,20 @@ def refusal(message: str, source: Source | None = None) -> CompileError:
     """A CompileError at `source`, by default at the user's line that called."""
     place = source if source is not None else caller_source()
     return CompileError(message, place.file or None, place.line or None)
+
+
+def raised_at(error: BaseException) -> Source:
+    """The innermost line of user code in the traceback of `error`, or an empty Source."""
+    found = Source()
+    trace = error.__traceback__
+    while trace is not None:
+        if not _own(trace.tb_frame) and not _library(trace.tb_frame.f_code.co_filename):
+            found = Source(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
+@lru_cache(maxsize=256)
+def _library(file: str) -> bool:
+    folders = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+    return file.startswith(tuple(folder + os.sep for folder in folders))

@@ -151,6 +151,25 @@ def test_exceptions_of_the_body_keep_their_type(interpret):
     assert type(interpret(in_sub).error()) is ValueError
 
 
+def test_exceptions_of_the_body_say_where_they_were_raised(interpret):
+    def helper(text):
+        return int(text)
+
+    @sgc.function
+    def inner(s):
+        helper("seven")
+
+    def program(s):
+        inner()
+
+    error = interpret(program).error()
+    lines = open(__file__).read().splitlines()
+    number = next(i for i, line in enumerate(lines, 1) if "return int(text)" in line)
+    assert type(error) is ValueError
+    assert error.source == f"{__file__}:{number}"
+    assert (error.program, error.instance, error.node) == ("inner", 0, "c0")
+
+
 def test_a_failure_before_the_bodys_exception_comes_first(interpret):
     def program(s):
         s.fork(1)[0].extend("FAIL" + sgc.gen("v"))
