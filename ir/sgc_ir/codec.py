@@ -29,7 +29,7 @@ from sgc_ir.verify import verify
 
 MAGIC = b"\x89sgc\r\n\x1a\n"  # high bit and line ends: a transfer as text damages it visibly
 FORMAT_VERSION = 1
-MEMORY_FACTOR = 200
+MEMORY_FACTOR = 150
 MEMORY_BASE = 2**20  # bytes
 _HEADER = struct.Struct(">8sHQ32s")
 

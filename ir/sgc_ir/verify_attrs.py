@@ -91,6 +91,7 @@ def _one_of(allowed: tuple[str, ...]) -> Check:
 ATTRIBUTES: dict[str | tuple[Op, str], tuple[str, Check]] = {
     "text": ("a string", _text),
     "name": ("a non-empty string", _name),
+    (Op.VARIABLE, "name"): ("a string", _text),  # "" where the field is of a whole stream
     "of": ("a reference", _ref),
     "field": (f"one of {', '.join(FIELDS)}", _one_of(FIELDS)),
     "append": ("true or false", _flag),

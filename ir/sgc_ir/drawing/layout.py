@@ -22,6 +22,7 @@ GAP = 16.0  # least distance of two rows
 TRACK = 7.0  # distance of parallel edges
 COLUMN_GAP = 26.0
 TITLE = 22.0  # height of a box's title
+_ROLES = (Op.ROLE_BEGIN, Op.ROLE_END)
 _HEIGHTS = {Op.ROLE_BEGIN: 14.0, Op.ROLE_END: 4.0}
 # Cheap nodes that may wait for their successor: the picture keeps them beside it.
 _PULLED = (Op.ROLE_BEGIN, Op.CONSTANT_TEXT, Op.ARGUMENT, Op.VARIABLE, Op.EXPR, Op.IMAGE, Op.VIDEO)
@@ -78,7 +79,8 @@ def lay_out(box: Box) -> Layout:
         cell = Cell(rows[node_id], columns.index(_column(item)))
         layout.places[node_id] = Place(item, cell, width, height, inner=inner)
     cells_of = {node_id: place.cell for node_id, place in layout.places.items()}
-    routes = plan_routes(box.edges, cells_of, _straight(box), len(columns))
+    straight = _straight(box)
+    routes = plan_routes([*straight, *_bent(box, straight)], cells_of, len(straight), len(columns))
     _place_columns(layout, len(columns), routes)
     _place_rows(layout, routes)
     _draw_frames(layout)
@@ -123,16 +125,31 @@ def _rows(box: Box) -> dict[int, int]:
     return {node_id: used.index(row) for node_id, row in rows.items()}
 
 
-def _straight(box: Box) -> set[Edge]:
-    """Edges from an item to the next one of its own stream."""
-    return {
+def _straight(box: Box) -> list[Edge]:
+    """From each item to the next one of its stream; roles are frames and no stations."""
+    edges: list[Edge] = []
+    last: dict[int, int] = {}
+    for node_id, item in box.items.items():
+        if item.in_stream and item.node.op not in _ROLES:
+            if item.lane in last:
+                edges.append(Edge(last[item.lane], node_id, "order"))
+            last[item.lane] = node_id
+    return edges
+
+
+def _bent(box: Box, straight: list[Edge]) -> list[Edge]:
+    """The other edges, as far as no straight one joins the same two items."""
+    joined = {(edge.source, edge.target) for edge in straight}
+    return [
         edge
         for edge in box.edges
-        if edge.kind == "order"
-        and box.items[edge.source].in_stream
-        and box.items[edge.target].in_stream
-        and box.items[edge.source].lane == box.items[edge.target].lane
-    }
+        if (edge.source, edge.target) not in joined
+        and (
+            edge.kind == "data"
+            or box.items[edge.source].lane != box.items[edge.target].lane
+            or not box.items[edge.target].in_stream
+        )
+    ]
 
 
 def _place_columns(layout: Layout, count: int, routes: list[Route]) -> None:
@@ -170,9 +187,11 @@ def _place_rows(layout: Layout, routes: list[Route]) -> None:
     count = max((p.cell.row for p in layout.places.values()), default=-1) + 1
     for row in range(count):
         members = [p for p in layout.places.values() if p.cell.row == row]
+        height = max(p.height for p in members)
         for place in members:
-            place.y = y
-        y += max(p.height for p in members)
+            waits = place.item.node.op in _PULLED  # at the lower end, near what it waits for
+            place.y = y + (height - place.height if waits else 0)
+        y += height
         number = tracks.get(row, 0)
         for route in routes:
             route.settle(row, y + GAP / 2, TRACK)

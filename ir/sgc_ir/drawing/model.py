@@ -96,7 +96,7 @@ def _box(
             continue
         lines = node_lines(graph, node)
         body = None
-        if node.body is not None:
+        if node.body is not None and not _is_value(node):
             inner = captured_forks(graph, node, paths, forks)
             stream = paths.get(node.stream, "?")
             body = _box(node.body, f"{key}_{node.id}", " ".join(lines), stream, inner, True)
@@ -171,7 +171,14 @@ def _edges(graph: Graph, items: dict[int, Item]) -> Iterator[Edge]:
 
 
 def _sources(graph: Graph, node: Node, items: dict[int, Item]) -> set[int]:
-    """Items whose values a node uses, directly or through inlined values."""
+    """Items whose values a node uses, directly or through inlined values; a fork is left out
+    where a loop over it is among them."""
+    found = _reached(graph, node, items)
+    loops = {at for at in found if graph.nodes[at].op is Op.LOOP}
+    return {at for at in found if not (loops and graph.nodes[at].op is Op.FORK)}
+
+
+def _reached(graph: Graph, node: Node, items: dict[int, Item]) -> set[int]:
     found: set[int] = set()
     stack = [ref.node for ref in node.refs()]
     if node.control is not None:

@@ -7,7 +7,8 @@ target at the top. Lines that would lie on each other get tracks of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -78,13 +79,16 @@ def _sorted(a: float, b: float) -> tuple[float, float]:
 
 
 def plan_routes(
-    edges: Iterable[Edge], cells: Mapping[int, Cell], straight: set[Edge], columns: int
+    edges: Sequence[Edge], cells: Mapping[int, Cell], straight: int, columns: int
 ) -> list[Route]:
-    """A route for each edge, with gutter and gutter track where it passes over rows."""
+    """A route for each edge, with gutter and gutter track where it passes over rows.
+
+    The first `straight` edges join items of one column with nothing between them.
+    """
     routes = []
-    for edge in edges:
+    for index, edge in enumerate(edges):
         source, target = cells[edge.source], cells[edge.target]
-        route = Route(edge, source, target, edge in straight)
+        route = Route(edge, source, target, index < straight)
         if not route.straight and target.row > source.row + 1:
             route.gutter = target.column + (0 if source.column < target.column else 1)
         routes.append(route)
@@ -96,19 +100,33 @@ def plan_routes(
     return routes
 
 
-def colour_channels(routes: Iterable[Route]) -> dict[int, int]:
+def colour_channels(routes: Sequence[Route]) -> dict[int, int]:
     """Give the horizontal pieces their tracks; returns how many each channel needs."""
-    pieces: dict[int, list[tuple[Route, float, float]]] = {}
+    crowds = Counter(route.edge.target for route in routes if route.edge.kind == "data")
+    spans: dict[int, dict[tuple[str, int, int], tuple[float, float]]] = {}
+    pieces: list[tuple[Route, int, tuple[str, int, int]]] = []
     for route in routes:
         for channel, left, right in route.spans():
-            pieces.setdefault(channel, []).append((route, left, right))
+            line = _line(route.edge, crowds)
+            known = spans.setdefault(channel, {}).get(line, (left, right))
+            spans[channel][line] = min(left, known[0]), max(right, known[1])
+            pieces.append((route, channel, line))
     counts: dict[int, int] = {}
-    for channel, members in pieces.items():
-        tracks = colour([(left, right) for _, left, right in members], 4.0)
-        for (route, _left, _right), track in zip(members, tracks, strict=True):
-            route.tracks[channel] = track
-        counts[channel] = max(tracks) + 1
+    tracks: dict[int, dict[tuple[str, int, int], int]] = {}
+    for channel, members in spans.items():
+        chosen = colour(list(members.values()), 4.0)
+        tracks[channel] = dict(zip(members, chosen, strict=True))
+        counts[channel] = max(chosen) + 1
+    for route, channel, line in pieces:
+        route.tracks[channel] = tracks[channel][line]
     return counts
+
+
+def _line(edge: Edge, crowds: Mapping[int, int]) -> tuple[str, int, int]:
+    """Edges with the same answer share a track: those of one fork, and many into one join."""
+    if edge.kind == "order":
+        return "from", edge.source, 0
+    return ("into", edge.target, 0) if crowds[edge.target] > 4 else ("", edge.source, edge.target)
 
 
 def colour(spans: list[tuple[float, float]], distance: float) -> list[int]:

@@ -25,6 +25,8 @@ def value_label(graph: Graph, value: Any, depth: int = 0) -> str:
         return value_text(shorten(value, MAX_CELLS))
     if isinstance(value, list | tuple):
         inner = _joined(graph, value, depth + 1)
+        if isinstance(value, tuple) and len(value) == 1:
+            inner += ","
         return f"[{inner}]" if isinstance(value, list) else f"({inner})"
     if isinstance(value, Mapping):
         pairs = [f"{k}: {value_label(graph, v, depth + 1)}" for k, v in list(value.items())[:8]]
