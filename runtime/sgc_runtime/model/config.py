@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from sgc_ir.errors import ModelError
 
 # Hugging Face's architecture name -> the name that GGUF files use. All are one family: RMS norm,
 # rotary positions, grouped query heads, SiLU gate.
@@ -72,3 +75,17 @@ class ModelConfig:
     @property
     def attention_scale(self) -> float:
         return float(self.head_dim**-0.5)
+
+
+def check_sizes(config: ModelConfig, place: Path) -> None:
+    """Raise ModelError where sizes that are fine by themselves do not fit each other."""
+    if config.num_heads % config.num_kv_heads:
+        raise ModelError(
+            f"{place}: num_key_value_heads is {config.num_kv_heads}, expected a divisor of the "
+            f"{config.num_heads} heads: fetch the model again"
+        )
+    if config.head_dim % 2:
+        raise ModelError(
+            f"{place}: head_dim is {config.head_dim}, expected an even number: "
+            "fetch the model again"
+        )

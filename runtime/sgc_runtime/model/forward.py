@@ -32,18 +32,3 @@ class ForwardBatch:
     kv_indptr: torch.Tensor  # [B+1] int32, on the CPU
     kv_slots: torch.Tensor  # [sum of context lengths] int64
     logit_rows: torch.Tensor  # [L] int64, rows of T whose logits are wanted
-
-
-class Model(Protocol):
-    """A decoder that computes one step at a time; all state lies in the KV tensors."""
-
-    dtype: torch.dtype  # of weights, activations, keys and values
-    device: torch.device
-
-    def forward(self, batch: ForwardBatch, kv: KVTensors) -> torch.Tensor:
-        """Compute the new tokens (T > 0) and write their keys and values into `kv`.
-
-        Returns:
-            `[L, vocab]` float32 logits of the rows `batch.logit_rows`, in their order; L may be 0.
-        """
-        ...

@@ -13,7 +13,7 @@ import torch
 from sgc_ir.errors import ModelError
 from sgc_kernels.linear import Linear
 from sgc_kernels.select import Kernels, select_kernels
-from sgc_runtime.model.config import ModelConfig
+from sgc_runtime.model.config import ModelConfig, check_sizes
 from sgc_runtime.model.config_gguf import read_gguf_config
 from sgc_runtime.model.config_hf import read_hf_config
 from sgc_runtime.model.gguf_file import open_gguf
@@ -54,11 +54,16 @@ def load_model(
     where = _device(device)
     number_format = pick_dtype(dtype, where)
     config, source = _open(place)
+    check_sizes(config, place)
     check_weights(config, source)
     weights = _Assembly(config, source, where, number_format).build()
     kernels = select_kernels(where, number_format)
     model = LlamaModel(config, weights, kernels, number_format, where)
-    return LoadedModel(model, config, place.resolve().stem if place.is_file() else place.name)
+    return LoadedModel(model, config, _name(place))
+
+
+def _name(place: Path) -> str:
+    return place.stem if place.is_file() else place.resolve().name
 
 
 def _open(place: Path) -> tuple[ModelConfig, WeightSource]:

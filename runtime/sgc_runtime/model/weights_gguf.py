@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -48,9 +49,12 @@ def load_gguf_tensor(file: GgufFile, tensor: GgufTensor) -> torch.Tensor:
         raise _unknown_kind(file, tensor, f"number {tensor.kind}") from error
     try:
         byte_shape = gguf.quants.quant_shape_to_byte_shape(tensor.shape, kind)
-    except ValueError as error:
-        raise ModelError(f"{file.path}: tensor {tensor.name}: {error}: fetch it again") from error
-    raw = file.raw(tensor, int(np.prod(byte_shape, dtype=np.int64))).reshape(byte_shape)
+    except (ValueError, IndexError) as error:
+        raise ModelError(
+            f"{file.path}: tensor {tensor.name} of shape {list(tensor.shape)} cannot be "
+            f"{kind.name}: the file is damaged; fetch it again"
+        ) from error
+    raw = file.raw(tensor, math.prod(byte_shape)).reshape(byte_shape)
     if kind == gguf.GGMLQuantizationType.BF16:
         return torch.from_numpy(raw.view(np.int16).copy()).view(torch.bfloat16)
     if kind in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16):
