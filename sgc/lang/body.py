@@ -45,8 +45,8 @@ class Body:
 
         To be called on the event loop. The row waits for the body.
         """
-        self.ctx.enter()
         future = start_body(lambda: self._run(values), f"sgc-{self.spec.name}", context)
+        self.ctx.enter()
         future.add_done_callback(lambda f: self._finish(*f.result()))
         return self._done
 
