@@ -1,0 +1,86 @@
+"""Local backends over tiny random models, and calls on them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from tokenizer_support import KINDS, save_directory
+
+from sgc_ir.params import CallResult, SamplingParams
+from sgc_runtime.backends.local import LocalBackend, LocalStream
+from sgc_runtime.executor.backend import Call, Text
+
+GREEDY = {"temperature": 0.0}
+
+
+def tiny_folder(folder: Path, kind: str = "smollm", seed: int = 0) -> Path:
+    """A random two-layer Llama beside a freshly trained tokenizer."""
+    tokenizer = next(k for k in KINDS if k.name == kind)
+    data = save_directory(tokenizer, folder)
+    vocab = max([*data["model"]["vocab"].values(), *(t["id"] for t in data["added_tokens"])]) + 1
+    eos = next(
+        t["id"] for t in data["added_tokens"] if t["content"] == tokenizer.config["eos_token"]
+    )
+    config = transformers.LlamaConfig(
+        vocab_size=vocab,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=1024,
+        bos_token_id=None,
+        eos_token_id=eos,
+        pad_token_id=0,
+    )
+    torch.manual_seed(seed)
+    model = transformers.LlamaForCausalLM(config)
+    with torch.no_grad():  # wide logits: no near ties that rounding could turn
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    model.save_pretrained(folder)
+    return folder
+
+
+def run(main: Callable[[], Awaitable[Any]]) -> Any:
+    async def bounded() -> Any:
+        return await asyncio.wait_for(main(), 120)
+
+    return asyncio.run(bounded())
+
+
+@contextmanager
+def backend(folder: Path | str, **options: Any) -> Iterator[LocalBackend]:
+    made = LocalBackend(folder, **{"dtype": "float32", "kv_tokens": 4000, **options})
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def stream(owner: LocalBackend, text: str = "") -> LocalStream:
+    opened = owner.open()
+    assert isinstance(opened, LocalStream)
+    if text:
+        opened.append([Text(text)])
+    return opened
+
+
+async def gen(
+    on: LocalStream, *, seeds: Sequence[int] = (0,), end_of_turn: bool = False, **params: Any
+) -> CallResult:
+    on_text = params.pop("on_text", None)
+    values = SamplingParams(**{**GREEDY, "max_tokens": 8, **params})
+    call = Call("g0", "", 0, values, tuple(seeds), end_of_turn=end_of_turn, on_text=on_text)
+    return (await on.generate(call))[0]
+
+
+async def select(on: LocalStream, choices: Sequence[str], method: str | None = None) -> CallResult:
+    params = SamplingParams(choices=tuple(choices), **({"method": method} if method else {}))
+    return await on.select(Call("g0", "", 0, params, (0,)))
