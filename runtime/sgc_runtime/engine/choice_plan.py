@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from sgc_runtime.cache.radix_tree import Ids, common_prefix
 from sgc_runtime.engine.request import Prefix
 from sgc_runtime.engine.seams import BLANKS, Seams
@@ -34,7 +36,8 @@ def plan_choices(stream: TokenStream, seams: Seams, choices: Sequence[str]) -> C
     """
     probe = stream.fork()
     blanks = _strip_blanks(probe, seams)
-    prompt = probe.ids
+    bos = seams.vocabulary.bos_id
+    prompt = probe.ids if len(probe.ids) or bos is None else np.array([bos], np.int32)
     pending = len(probe.pending)
     joined = [seams.join(prompt, [Text(blanks + choice)], pending) for choice in choices]
     start = min(common_prefix(prompt, j.ids) for j in joined)

@@ -98,8 +98,9 @@ class Seams:
 
     def _append(self, ids: Ids, start: int, tail: str, pieces: Sequence[Text]) -> Joined:
         """`ids[:start]`, then the text: what comes out as it was counts as kept."""
+        # The tail has the blank in it that the tokenizer may have put in front.
         joined = [Text(tail), *pieces] if tail else list(pieces)
-        new = _ids(self._encode(joined, self._at_start(ids[:start])))
+        new = _ids(self._encode(joined, not tail and self._at_start(ids[:start])))
         kept = start + common_prefix(ids[start:], new)
         return Joined(np.concatenate([ids[:start], new]), kept)
 
@@ -124,7 +125,7 @@ class Seams:
 
     def _tail_text(self, ids: Ids, start: int, pending: int = 0) -> str:
         data = b"".join(map(self.vocabulary.token_bytes, ids[start:].tolist()))
-        return decode_bytes(data[: max(0, len(data) - pending)], self._at_start(ids[:start]))
+        return decode_bytes(data[: max(0, len(data) - pending)])
 
     def _at_start(self, before: Ids) -> bool:
         return self.vocabulary.at_start(before[-2:].tolist())

@@ -1,0 +1,105 @@
+"""Which rule ends a gen, and what is kept of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from engine_support import Letters
+
+from sgc_ir.params import SamplingParams
+from sgc_runtime.engine.output import OutputWatcher
+
+EOS = 0
+
+
+def ids(text: str) -> list[int]:
+    """`$` stands for EOS."""
+    return [EOS if c == "$" else ord(c) - 63 for c in text]
+
+
+def watch(text: str, **params: Any) -> tuple[OutputWatcher, int, list[str]]:
+    pieces: list[str] = []
+    values = SamplingParams(**{"max_tokens": 100, **params})
+    watcher = OutputWatcher(values, Letters(), {EOS}, on_text=pieces.append)
+    pushed = 0
+    for token in ids(text):
+        pushed += 1
+        if watcher.push(token):
+            break
+    return watcher, pushed, pieces
+
+
+@pytest.mark.parametrize(
+    ("text", "params", "expected"),
+    [
+        ("abc$d", {}, ("abc", 4, "eos", EOS)),
+        ("abc$d", {"max_tokens": 2}, ("ab", 2, "length", None)),
+        ("abXYc", {"stop": ("XY",)}, ("ab", 4, "stop", "XY")),
+        ("abXZcXY", {"stop": ("XY",)}, ("abXZc", 7, "stop", "XY")),
+        ("abcXd", {"stop": ("X", "bcX")}, ("a", 4, "stop", "bcX")),
+        ("abcXYZ", {"stop": ("cXYZ", "XY")}, ("abc", 5, "stop", "XY")),
+        ("abccd", {"stop_regex": ("c+d",)}, ("ab", 5, "stop", "c+d")),
+        ("abcd", {"stop_token_ids": tuple(ids("c"))}, ("ab", 3, "stop", ids("c")[0])),
+        ("abc$", {"stop_token_ids": (EOS,)}, ("abc", 4, "stop", EOS)),
+        ("abcX", {"stop": ("X",), "max_tokens": 4}, ("abc", 4, "stop", "X")),
+        ("abc$", {"max_tokens": 4}, ("abc", 4, "eos", EOS)),
+        ("XaXb", {"stop": ("X",), "min_tokens": 1}, ("Xa", 3, "stop", "X")),
+        ("ab$c$d", {"ignore_eos": True, "max_tokens": 6}, ("abcd", 6, "length", None)),
+        ("ab$X", {"ignore_eos": True, "stop": ("X",)}, ("ab", 4, "stop", "X")),
+        ("ab$bX", {"ignore_eos": True, "stop": ("bbX",)}, ("a", 5, "stop", "bbX")),
+        ("$", {}, ("", 1, "eos", EOS)),
+        ("X", {"stop": ("X",)}, ("", 1, "stop", "X")),
+    ],
+    ids=str,
+)
+def test_the_rule_that_ends_it(
+    text: str, params: dict[str, Any], expected: tuple[str, int, str, Any]
+) -> None:
+    watcher, pushed, pieces = watch(text, **params)
+    assert (watcher.text, pushed, watcher.finish_reason, watcher.matched) == expected
+    assert "".join(pieces) == watcher.text
+
+
+def test_stops_are_held_back_while_streaming() -> None:
+    watcher, _, pieces = watch("abXcX", stop=("XY",), max_tokens=5)
+    assert pieces == ["a", "b", "Xc", "X"]
+    assert watcher.num_kept == 5
+
+
+def test_kept_tokens_and_residual() -> None:
+    watcher, _, _ = watch("abXYc", stop=("XY",))
+    assert (watcher.num_kept, watcher.residual, watcher.pending) == (2, "", b"")
+
+
+class Bytes(Letters):
+    def token_bytes(self, token_id: int) -> bytes:
+        return bytes([token_id])
+
+
+def push_bytes(data: bytes, before: bytes = b"", **params: Any) -> OutputWatcher:
+    values = SamplingParams(**{"max_tokens": len(data), **params})
+    watcher = OutputWatcher(values, Bytes(), {300}, pending=before)
+    for byte in data:
+        if watcher.push(byte):
+            break
+    return watcher
+
+
+def test_incomplete_characters_wait() -> None:
+    fox = "🦊".encode()
+    first = push_bytes(b"a" + fox[:2])
+    assert (first.text, first.pending, first.num_kept) == ("a", fox[:2], 3)
+    second = push_bytes(fox[2:] + b"b", before=first.pending)
+    assert (second.text, second.pending, second.num_kept) == ("🦊b", b"", 3)
+    wrong = push_bytes(b"xy", before=fox[:2])
+    assert wrong.text == "\ufffdxy"
+
+
+def test_a_stop_over_a_pending_character() -> None:
+    fox = "🦊".encode()
+    at_once = push_bytes(fox[2:] + b"b", before=fox[:2], stop=("🦊",))
+    assert (at_once.text, at_once.num_kept, at_once.residual) == ("", 0, "")
+    assert at_once.pending == fox[:2]
+    behind = push_bytes(fox[2:] + b"bX", before=fox[:2], stop=("X",))
+    assert (behind.text, behind.num_kept, behind.pending) == ("🦊b", 3, b"")

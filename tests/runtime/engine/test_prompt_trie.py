@@ -1,0 +1,43 @@
+"""The best possible hit rate against its definition over sets of prefixes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sgc_runtime.engine.prompt_trie import PromptTrie
+
+CALL = st.tuples(
+    st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple),
+    st.lists(st.integers(0, 2), max_size=4).map(tuple),
+)
+
+
+@given(st.lists(CALL, min_size=1, max_size=8))
+def test_equals_the_definition(calls: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
+    trie = PromptTrie(1000)
+    asked: set[tuple[int, ...]] = set()
+    made: set[tuple[int, ...]] = set()
+    covered = total = 0
+    for prompt, output in calls:
+        positions = {prompt[: n + 1] for n in range(len(prompt))}
+        covered += positions <= asked | made
+        asked |= positions
+        total += len(prompt)
+        whole = prompt + output
+        made |= {whole[: n + 1] for n in range(len(prompt), len(whole))}
+        trie.add_prompt(np.array(prompt, np.int32))
+        trie.add_made(np.array(whole, np.int32), len(prompt))
+    expected = 1 - (len(asked - made) + covered) / total
+    assert trie.optimal_hit_rate() == pytest.approx(expected)
+
+
+def test_unknown_when_nothing_was_asked_or_too_much() -> None:
+    trie = PromptTrie(5)
+    assert trie.optimal_hit_rate() is None
+    trie.add_prompt(np.arange(4, dtype=np.int32))
+    assert trie.optimal_hit_rate() == 0.0
+    trie.add_prompt(np.arange(10, 14, dtype=np.int32))
+    assert trie.optimal_hit_rate() is None
