@@ -87,7 +87,9 @@ class GraphBuilder:
         names = [*items, *([index] if index else []), *captures]
         body = GraphBuilder("body", **dict.fromkeys(names, MISSING))
         refs = {name: body.arg(name) for name in names}
-        value = build(body, *[refs[i] for i in items], **{n: refs[n] for n in names if n not in items})
+        value = build(
+            body, *[refs[i] for i in items], **{n: refs[n] for n in names if n not in items}
+        )
         attrs: dict[str, Any] = {
             "over": tuple(over),
             "item_params": items,

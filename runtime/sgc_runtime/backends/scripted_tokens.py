@@ -22,13 +22,14 @@ class Tokens(Protocol):
 
 
 class WordTokens:
-    """One token a word, with the blanks before it; blanks at the end are one more."""
+    """One token a word, with the blanks before it. Blanks at the end are split off too, but only
+    words count."""
 
     def split(self, text: str) -> list[Token]:
         return [Token(word, None) for word in _WORD.findall(text)]
 
     def count(self, text: str) -> int:
-        return len(_WORD.findall(text))
+        return len(text.split())
 
 
 class TokenizerTokens:

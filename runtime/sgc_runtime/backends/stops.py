@@ -57,13 +57,3 @@ def _first_match(
             if match.end() > match.start():
                 return token, match.span()
     return None
-
-
-def held_back(text: str, stops: Sequence[str]) -> int:
-    """Length of the longest end of `text` that may be the beginning of a stop string."""
-    longest = min(len(text), max((len(stop) for stop in stops), default=1) - 1)
-    for length in range(longest, 0, -1):
-        tail = text[len(text) - length :]
-        if any(stop.startswith(tail) for stop in stops):
-            return length
-    return 0

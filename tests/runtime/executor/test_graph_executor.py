@@ -113,7 +113,11 @@ def test_a_fork_of_run_time_width_is_walked_by_loops(width: int) -> None:
 def test_a_bad_width_fails_the_row_and_names_the_fork(width: object) -> None:
     g = GraphBuilder(n=MISSING)
     fork = g.fork(width=g.arg("n"))
-    g.loop([fork], lambda body, index, fork: body.gen("v", body.item(fork, index)), captures={"fork": fork})
+    g.loop(
+        [fork],
+        lambda body, index, fork: body.gen("v", body.item(fork, index)),
+        captures={"fork": fork},
+    )
     state = run_graph(g.done(), ScriptedBackend(echo), {"n": width})
     error = state.error()
     assert isinstance(error, GenerationError)

@@ -93,7 +93,6 @@ def test_an_expression_raises_what_python_raises() -> None:
     number = g.expr("int", a)
     g.put(number)
     g.gen("b")
-    other, (branch,) = g.static_fork(1)
     state = run_graph(g.done(number, a=a), ScriptedBackend(lambda *_: "x"), row=3)
     error = state.error()
     assert type(error) is ValueError

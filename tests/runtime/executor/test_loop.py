@@ -1,0 +1,72 @@
+"""The background event loop, from threads, from other loops and from a forked process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+
+import pytest
+
+from sgc_runtime.executor import loop
+
+
+async def where() -> str:
+    await asyncio.sleep(0)
+    return threading.current_thread().name
+
+
+def test_run_sync_works_alone_and_inside_a_running_loop() -> None:
+    assert loop.run_sync(where()) == "sgc-runtime"
+
+    async def inside() -> str:
+        return loop.run_sync(where())
+
+    assert asyncio.run(inside()) == "sgc-runtime"
+
+
+def test_run_sync_on_the_runtime_thread_is_refused() -> None:
+    async def inside() -> None:
+        loop.run_sync(where())
+
+    with pytest.raises(RuntimeError, match="await"):
+        loop.run_sync(inside())
+
+
+def test_wrap_awaits_from_any_loop_and_passes_cancellation_on() -> None:
+    ended = threading.Event()
+
+    async def long() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            ended.set()
+
+    async def main() -> str:
+        task = asyncio.ensure_future(loop.wrap(long()))
+        await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await loop.wrap(where())
+
+    assert asyncio.run(main()) == "sgc-runtime"
+    assert ended.wait(1.0)
+
+
+def test_call_and_post_keep_order() -> None:
+    seen: list[int] = []
+    for i in range(10):
+        loop.post(seen.append, i)
+    assert loop.call(lambda: list(seen)) == list(range(10))
+    with pytest.raises(ZeroDivisionError):
+        loop.call(lambda: 1 // 0)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_gets_a_loop_of_its_own() -> None:
+    loop.run_sync(where())
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if loop.run_sync(where()) == "sgc-runtime" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
