@@ -60,10 +60,11 @@ def choose_backend(name: str | None, given: dict[str, Any]) -> Backend:
 
 def load(backend: Backend, model: str, quiet: bool) -> None:
     """Fetch (with a progress bar) and load the model. Raises ModelError or BackendError."""
-    from sgc_runtime.backends.local import LocalBackend
+    start = getattr(backend, "load", None)
+    if start is None:  # not the local engine: nothing to load
+        return
     from sgc_runtime.models import resolve
 
-    if isinstance(backend, LocalBackend):
-        with fetching(model, quiet or not sys.stderr.isatty()) as progress:
-            resolve(model, progress)
-        backend.load()
+    with fetching(model, quiet or not sys.stderr.isatty()) as progress:
+        resolve(model, progress)
+    start()

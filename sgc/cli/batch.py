@@ -53,10 +53,16 @@ class RowBatch:
                     self._end(row, outcome)
                 elif kind == "end":
                     reading, failure = False, outcome
+                elif kind == "interrupt":
+                    raise KeyboardInterrupt
         finally:
             self._stop()
         if failure is not None:
             raise failure
+
+    def interrupt(self) -> None:
+        """Make `run` raise KeyboardInterrupt after what has finished; for a signal handler."""
+        self._events.put(("interrupt", None, None))
 
     def _next_event(self) -> tuple[str, Any, Any]:
         try:

@@ -71,15 +71,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     try:
         code = cli.main(arguments, prog_name="sgc", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code if isinstance(code, int) else failure.OK
     except (Exception, KeyboardInterrupt) as error:
         failure.report(error, debug)
-        if isinstance(error, BrokenPipeError):
-            _drop_stdout()
+        _drop_stdout_if_broken()
         return failure.exit_code(error)
 
 
-def _drop_stdout() -> None:
-    # Python flushes standard output when it ends; without a reader that would fail again.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _drop_stdout_if_broken() -> None:
+    # Python flushes standard output when it ends, and complains if that fails once more.
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, TextIO
@@ -17,11 +18,16 @@ from sgc.cli.failure import CommandError
 class OrderedWriter:
     """Writes one line a row, in index order whatever the order in which rows finish.
 
-    Safe to use from several threads; after `close` further rows are dropped.
+    Safe to use from several threads; after `close`, or a write that failed, further rows are
+    dropped. A failed write raises CommandError, BrokenPipeError where a pipe has no reader.
+
+    Args:
+        name: what messages call the output.
     """
 
-    def __init__(self, handle: TextIO, close_handle: bool = True) -> None:
+    def __init__(self, handle: TextIO, name: str = "the output", close_handle: bool = True) -> None:
         self._handle = handle
+        self._name = name
         self._close_handle = close_handle
         self._lock = Lock()
         self._waiting: dict[int, str] = {}
@@ -35,7 +41,7 @@ class OrderedWriter:
                 return
             self._waiting[index] = line
             if index == self._next:
-                self._write_gapless()
+                self._guarded(self._write_gapless)
 
     def _write_gapless(self) -> None:
         while (line := self._waiting.pop(self._next, None)) is not None:
@@ -43,25 +49,51 @@ class OrderedWriter:
             self._next += 1
         self._handle.flush()
 
-    def close(self) -> None:
-        """Append the rows that wait behind a gap, in index order, and close. Does so once."""
-        with self._lock:
-            if self._closed:
-                return
+    def close(self, wait_s: float = -1) -> None:
+        """Append the rows that wait behind a gap, in index order, and close. Does so once.
+
+        Args:
+            wait_s: how long to wait for a thread that writes; -1 is for ever.
+        """
+        if not self._lock.acquire(timeout=wait_s):
+            return
+        try:
+            if not self._closed:
+                self._closed = True
+                self._guarded(self._write_rest)
+        finally:
+            self._lock.release()
+
+    def _write_rest(self) -> None:
+        for index in sorted(self._waiting):
+            self._handle.write(self._waiting[index] + "\n")
+        self._handle.flush()
+        if self._close_handle:
+            self._handle.close()
+
+    def _guarded(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except BrokenPipeError:
             self._closed = True
-            for index in sorted(self._waiting):
-                self._handle.write(self._waiting[index] + "\n")
-            self._handle.flush()
+            raise
+        except OSError as error:
+            self._closed = True
             if self._close_handle:
-                self._handle.close()
+                with suppress(OSError):  # closing tries to write again what could not be written
+                    self._handle.close()
+            why = error.strerror or str(error)
+            raise CommandError(
+                f"cannot write {self._name}: {why}", "make room, or write elsewhere"
+            ) from error
 
 
 def open_output(path: Path | None) -> OrderedWriter:
     """A writer on `path`, which is emptied, or on standard output for None."""
     if path is not None:
-        return OrderedWriter(open(path, "w", encoding="utf-8", newline="\n"))
+        return OrderedWriter(open(path, "w", encoding="utf-8", newline="\n"), str(path))
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    return OrderedWriter(sys.stdout, close_handle=False)
+    return OrderedWriter(sys.stdout, "standard output", close_handle=False)
 
 
 def check_output(path: Path | None, others: Mapping[str, Path | None]) -> None:

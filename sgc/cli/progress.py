@@ -46,7 +46,8 @@ class FailureNotes:
     def add(self, place: str, message: str) -> None:
         self._count += 1
         if self._count <= MAX_FAILURES_SHOWN:
-            self._display.note(f"sgc: row failed: {place}: {message}")
+            where = "" if message.startswith(place) else f"{place}: "
+            self._display.note(f"sgc: row failed: {where}{message}")
         elif self._count == MAX_FAILURES_SHOWN + 1:
             self._display.note("sgc: more rows failed; their errors are in the output")
 

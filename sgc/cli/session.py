@@ -15,7 +15,7 @@ from sgc.cli.backend import BackendSettings, choose_backend, load
 from sgc.cli.batch import RowBatch
 from sgc.cli.failure import FAILED, OK, CommandError, say
 from sgc.cli.inputs import Inputs, Row
-from sgc.cli.interrupt import InterruptGuard, end_now
+from sgc.cli.interrupt import InterruptGuard
 from sgc.cli.output import OrderedWriter, check_output, encode_line, open_output, write_file
 from sgc.cli.programs import load_module, split_name
 from sgc.cli.progress import Display, FailureNotes, make_display
@@ -25,9 +25,12 @@ from sgc.cli.tally import Tally
 from sgc.cli.values import cell_converter, parse_arguments
 from sgc.runnable import Job, Runnable
 from sgc_ir.errors import InputError, SgcError
+from sgc_ir.graph import MISSING
 from sgc_ir.params import Usage
 from sgc_runtime.executor.backend import Backend
 from sgc_runtime.executor.state import FinishedState
+
+RESCUE_WAIT_S = 0.5  # for a thread that writes when the run is interrupted
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class Request:
 
 def run_session(request: Request) -> int:
     """Run the rows; gives the exit code. Raises what keeps the run from starting or going on."""
-    with _notes_on_stderr(request.quiet):
+    with _notes_on_stderr(request.quiet), InterruptGuard() as guard:
         if request.tools is not None:
             load_module(request.tools)
         program = load_runnable(request.program)
@@ -58,12 +61,15 @@ def run_session(request: Request) -> int:
         backend = choose_backend(request.backend, request.engine)
         job = program.job({**request.settings, "backend": backend})
         load_seconds = _load(request, program, job, backend)
-        return _Session(request, program, job, backend, load_seconds).run(rows, total)
+        session = _Session(request, program, job, backend, load_seconds)
+        return session.run(rows, total, guard)
 
 
 def _rows(request: Request, program: Runnable) -> tuple[Iterator[Row], int | None]:
     params = params_of(program)
     if request.inputs is None:
+        if not request.arguments and any(p.default is MISSING for p in params):
+            raise CommandError("there are no arguments", "give --inputs ROWS or --arg NAME=VALUE")
         values = parse_arguments(request.arguments, params)
         program.arguments((), values)  # one row that cannot run is wrong usage
         return iter([Row(0, "--arg", values)]), 1
@@ -117,16 +123,13 @@ class _Session:
         self._backend = backend
         self._tally = Tally(load_seconds=load_seconds)
 
-    def run(self, rows: Iterator[Row], total: int | None) -> int:
+    def run(self, rows: Iterator[Row], total: int | None, guard: InterruptGuard) -> int:
         writer = open_output(self._request.output)
         display = make_display(total, self._request.quiet)
+        guard.rescue = lambda: self._rescue(writer, display)
         try:
-            with InterruptGuard(writer.close):
-                self._run_rows(rows, writer, display)
-        except KeyboardInterrupt:
-            display.close(self._tally, table=False)
-            end_now(writer.close)
-        except BaseException:
+            self._run_rows(rows, writer, display, guard)
+        except Exception:
             display.close(self._tally, table=False)
             raise
         finally:
@@ -136,7 +139,14 @@ class _Session:
         self._write_stats()
         return FAILED if self._tally.failed else OK
 
-    def _run_rows(self, rows: Iterator[Row], writer: OrderedWriter, display: Display) -> None:
+    def _rescue(self, writer: OrderedWriter, display: Display) -> str:
+        writer.close(RESCUE_WAIT_S)
+        display.close(self._tally, table=False)
+        return f"{self._tally.rows} rows had finished and are in {self._request.output or 'stdout'}"
+
+    def _run_rows(
+        self, rows: Iterator[Row], writer: OrderedWriter, display: Display, guard: InterruptGuard
+    ) -> None:
         notes = FailureNotes(display)
 
         def finished(row: Row, outcome: Any) -> None:
@@ -151,7 +161,9 @@ class _Session:
         def idle() -> None:
             display.update(self._tally)
 
-        RowBatch(self._start, finished, idle, self._job.settings.parallel).run(rows)
+        batch = RowBatch(self._start, finished, idle, self._job.settings.parallel)
+        guard.ask = batch.interrupt
+        batch.run(rows)
 
     async def _start(self, row: Row) -> FinishedState:
         if row.arguments is None:
