@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from sgc.lang.current import current_driver
 from sgc.lang.function import ProgramSpec, make_spec
 from sgc.runnable import Execute, Runnable, Values
-from sgc_ir.errors import CompileError, SgcError
+from sgc_ir.errors import CompileError, InputError, SgcError, ToolError
 
 if TYPE_CHECKING:
     from sgc.compile import CompiledProgram
@@ -73,13 +73,13 @@ class Program(Runnable):
         if mode != "interpreted":
             try:
                 return self.compile()._executor("compiled")
-            except CompileError as error:
+            except (CompileError, InputError, ToolError) as error:
                 if mode == "compiled":
                     raise
                 self._tell(error)
         return "interpreted", self._interpret
 
-    def _tell(self, error: CompileError) -> None:
+    def _tell(self, error: SgcError) -> None:
         with self._lock:
             told, self._told = self._told, True
         if not told:

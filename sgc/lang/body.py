@@ -43,9 +43,11 @@ class Body:
     def start(self, values: Mapping[str, Any], context: contextvars.Context) -> Cell:
         """Start the thread; the cell gets the return value, or what the body raised.
 
-        To be called on the event loop. The row waits for the body.
+        To be called on the event loop. The row waits for the body. Lists and dicts among `values`
+        are copied: what the body does to them stays inside of it.
         """
-        future = start_body(lambda: self._run(values), f"sgc-{self.spec.name}", context)
+        own = {name: copied(value) for name, value in values.items()}
+        future = start_body(lambda: self._run(own), f"sgc-{self.spec.name}", context)
         self.ctx.enter()
         future.add_done_callback(lambda f: self._finish(*f.result()))
         return self._done

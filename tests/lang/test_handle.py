@@ -106,6 +106,24 @@ def test_call_continues_stream_counters_and_variables(interpret, prompts):
     assert prompts() == {"g0": "start ", "g1": "start  1next!"}
 
 
+def test_arguments_are_copies(interpret):
+    @sgc.function
+    def takes(s, items):
+        items.append("own")
+        return items
+
+    def program(s, items):
+        mine = ["a"]
+        h = takes(mine)
+        mine.append("late")
+        items.clear()
+        return h.value, mine
+
+    rows = [1, 2]
+    assert interpret(program, rows).value == (["a", "own"], ["a", "late"])
+    assert rows == [1, 2]
+
+
 def test_names_of_caller_and_callee_are_separate(interpret):
     def program(s):
         s += "mine here" + sgc.gen("v")
