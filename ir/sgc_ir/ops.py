@@ -79,7 +79,8 @@ _GEN_PARAMS = tuple(n for n in PARAM_NAMES if n not in ("choices", "method"))
 #   ordinal   position in `g`, `f` or `c` of the node's path: an int, or a Ref where a run-time
 #             width decides
 #   of        Variable: the node that wrote it (Gen, Select, Expr, Argument, Call, Join ...), or a
-#             run-time stream or handle (GetForkItem, SubProgram, Argument) that is asked by name
+#             run-time stream or handle (GetForkItem, SubProgram, Argument) that is asked by name;
+#             left out where "stream_text" or "stream_messages" read the stream of the graph itself
 #   field     Variable: "value" (default) | "meta" | "text" | "messages" | "result" (a handle's
 #             return value) | "item" (a branch's item) | "stream_text" (text of a stream at this
 #             point; ordered in the stream) | "stream_messages"
@@ -93,7 +94,7 @@ _GEN_PARAMS = tuple(n for n in PARAM_NAMES if n not in ("choices", "method"))
 OPS: dict[Op, OpSpec] = {
     Op.CONSTANT_TEXT: OpSpec(("text",), in_stream=True),
     Op.ARGUMENT: OpSpec(("name",), ("append",)),
-    Op.VARIABLE: OpSpec(("name", "of"), ("field", "append")),
+    Op.VARIABLE: OpSpec(("name",), ("of", "field", "append")),
     Op.EXPR: OpSpec(("fn", "args"), ("kwargs", "append")),
     Op.GEN: OpSpec(("name", "ordinal"), _GEN_PARAMS, in_stream=True, path_kind="g"),
     Op.SELECT: OpSpec(("name", "ordinal", "choices"), ("method",), in_stream=True, path_kind="g"),

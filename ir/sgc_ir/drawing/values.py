@@ -95,6 +95,8 @@ def _ordinal(graph: Graph, ordinal: Any) -> str:
 
 def _variable_label(graph: Graph, node: Node) -> str:
     name, field = str(node.attrs["name"]), node.attrs.get("field", "value")
+    if "of" not in node.attrs:
+        return field
     owner = graph.nodes[node.attrs["of"].node]
     if owner.op in (Op.GET_FORK_ITEM, Op.SUB_PROGRAM):
         name = f"{name_of(graph, owner, MAX_DEPTH)}.{name or field}"

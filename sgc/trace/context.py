@@ -1,0 +1,149 @@
+"""The state of one compilation: graph under construction, active frames and streams, budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sgc.trace import operand as operands
+from sgc.trace.form import form_of_expr, is_total
+from sgc.trace.refusal import here, refuse
+from sgc.trace.symbol import Symbol
+from sgc_ir.expr import check
+from sgc_ir.graph import ROOT_STREAM, Graph, Ref, Source
+from sgc_ir.ops import Op
+
+if TYPE_CHECKING:
+    from sgc.trace.env import Frame
+    from sgc.trace.forks import Family
+    from sgc.trace.region import Region
+    from sgc.trace.runtime import Runtime
+    from sgc.trace.stream import Stream
+    from sgc.trace.subprogram import Callee
+
+MAX_NODES = 50_000
+MAX_DEPTH = 24  # frames of one function
+
+_CANNOT_FAIL = frozenset(
+    [Op.CONSTANT_TEXT, Op.ARGUMENT, Op.ROLE_BEGIN, Op.ROLE_END, Op.GET_FORK_ITEM, Op.RETURN]
+)
+
+
+class Trace:
+    """One compilation. The tracer changes `region`, `stream` and `frames` as it goes.
+
+    Attributes:
+        stream: the stream whose body runs; tool and sub-program calls count on it.
+        effects: number of recorded nodes that do something.
+        partials: number of recorded nodes that may fail.
+        guards: places of the `try` statements whose handlers would see errors.
+        unrolled: [place, passes] of the Python loops that are running.
+    """
+
+    region: Region
+    stream: Stream
+
+    runtime: Runtime
+
+    def __init__(self) -> None:
+        from sgc.trace.runtime import Runtime
+
+        self.is_active = True
+        self.frames: list[Frame] = []
+        self.streams: list[Stream] = []
+        self.families: list[Family] = []
+        self.effects = 0
+        self.partials = 0
+        self.size = 0
+        self.guards: list[Source] = []
+        self.unrolled: list[list[Any]] = []
+        self.graphs: dict[str, Graph] = {}
+        self.tools: dict[str, str] = {}
+        self.callees: dict[Any, Callee] = {}
+        self.main = ""
+        self.kept: list[Any] = []
+        self.warnings: dict[str, None] = {}
+        self.runtime = Runtime(self)
+
+    # -- recording --------------------------------------------------------------------------------
+
+    def node(
+        self,
+        op: Op,
+        attrs: Mapping[str, Any],
+        stream: Stream | None = None,
+        *,
+        region: Region | None = None,
+        may_fail: bool | None = None,
+        body: Graph | None = None,
+        source: Source | None = None,
+    ) -> int:
+        """Record a node of `stream` (by default the current one); attributes are operands."""
+        where = region if region is not None else self.region
+        if op not in _CANNOT_FAIL if may_fail is None else may_fail:
+            self.partials += 1
+            self.check_read()
+        self._check_size()
+        owner = stream if stream is not None else self.stream
+        stream_id = owner.opener if owner.region is where else ROOT_STREAM
+        place = source if source is not None else here()
+        return where.add(op, attrs, stream_id, place, body)
+
+    def expr(self, fn: str, *args: Any, **kwargs: Any) -> Any:
+        """Record `fn(*args, **kwargs)`; gives its symbol. Refuses what the table lacks."""
+        reason = check(fn, len(args), tuple(kwargs))
+        if reason is not None:
+            raise refuse(f"{reason}; use sgc.call with a tool, or bind the argument")
+        forms = tuple(operands.form_of(a) for a in args)
+        attrs: dict[str, Any] = {"fn": fn, "args": tuple(self.operand(a) for a in args)}
+        if kwargs:
+            attrs["kwargs"] = {name: self.operand(value) for name, value in kwargs.items()}
+        node = self.node(Op.EXPR, attrs, may_fail=bool(kwargs) or not is_total(fn, forms))
+        form = form_of_expr(fn, forms)
+        return operands.rebuild(self, Symbol(self.region, node, form))
+
+    def operand(self, value: Any, region: Region | None = None) -> Any:
+        """`value` as an operand of a node of `region`; containers are copied."""
+        return operands.operand(self, value, region if region is not None else self.region)
+
+    def ref(self, symbol: Symbol) -> Ref:
+        """`symbol` in the current region."""
+        return self.region.lift(symbol)
+
+    # -- limits -----------------------------------------------------------------------------------
+
+    def check_read(self) -> None:
+        """Refuse what may fail at run time where a `try` would have to see it."""
+        if self.guards:
+            raise refuse(
+                f"`try` around run-time values (line {self.guards[-1].line}) is not compiled: its "
+                "`except` or `finally` would have to run when they fail; move it out of the `try`"
+            )
+
+    def _check_size(self) -> None:
+        self.size += 1
+        if self.size <= MAX_NODES:
+            return
+        advice = "shorten the program, or loop over an argument that is not bound"
+        if self.unrolled:
+            place, passes = max(self.unrolled, key=lambda entry: entry[1])
+            advice = f"the loop at line {place.line} is unrolled {passes} times"
+        raise refuse(f"more than {MAX_NODES} nodes; {advice}")
+
+    def warn(self, what: str) -> None:
+        """Note something that is baked into the graph."""
+        self.warnings[f"{here()}: {what}"] = None
+
+    @contextmanager
+    def inside(self, region: Region, stream: Stream | None = None) -> Iterator[None]:
+        """Record into `region` (and run on `stream`) inside the block."""
+        before = (self.region, self.stream) if hasattr(self, "region") else None
+        self.region = region
+        if stream is not None:
+            self.stream = stream
+        try:
+            yield
+        finally:
+            if before is not None:
+                self.region, self.stream = before

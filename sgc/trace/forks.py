@@ -1,0 +1,178 @@
+"""Branches while compiling: a fork of constant width is a sequence of streams of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from sgc.lang.primitives import Primitive
+from sgc.trace.family import Branch, Family, RunTimeForks
+from sgc.trace.generator import materialize
+from sgc.trace.operand import holds_spread
+from sgc.trace.refusal import refuse
+from sgc.trace.state import TracedState
+from sgc.trace.stream import Gathered, Stream, is_unnamed
+from sgc.trace.symbol import Symbol, is_mark
+from sgc_ir.graph import Ref
+from sgc_ir.ops import Op
+
+if TYPE_CHECKING:
+    from sgc.trace.context import Trace
+
+MODES = ("gather", "append")
+__all__ = ["Branch", "Family", "Forks", "RunTimeForks", "copy", "fork", "fork_each"]
+
+
+class StaticForks:
+    """`forks[i]`, iteration, `len`, `forks += x` and `forks.join(mode)` of constant width."""
+
+    _sgc_stream = True
+
+    def __init__(self, parent: Stream, node: int, branches: list[TracedState]) -> None:
+        self._parent = parent
+        self._node = node
+        self._branches = tuple(branches)
+        self._is_joined = False
+
+    @property
+    def trace(self) -> Trace:
+        return self._parent.trace
+
+    def __len__(self) -> int:
+        return len(self._branches)
+
+    def __iter__(self) -> Iterator[TracedState]:
+        return iter(self._branches)
+
+    def __getitem__(self, index: Any) -> TracedState:
+        if is_mark(index):
+            raise refuse(
+                "a branch of a fork of constant width is chosen by a run-time value; "
+                "read the variables of all branches into a list and index that"
+            )
+        if not isinstance(index, int):
+            raise refuse(f"forks[{index!r}]: branches are found by number; iterate for several")
+        return self._branches[index]
+
+    def __setitem__(self, index: Any, state: Any) -> None:
+        if self[index] is not state:
+            raise refuse("a branch cannot be replaced; append to it with `forks[i] += ...`")
+
+    def __iadd__(self, x: Any) -> StaticForks:
+        for branch, part in zip(self._branches, self._spread(x), strict=True):
+            branch.extend(part)
+        return self
+
+    def _spread(self, x: Any) -> list[Any]:
+        width = len(self)
+        if type(x) is Symbol or holds_spread(x):
+            raise refuse(f"forks += a run-time value for {width} branches; append it to each")
+        if isinstance(x, list | tuple):
+            if len(x) != width:
+                raise refuse(f"forks += a list of {len(x)} for {width} branches; give one each")
+            return list(x)
+        if callable(x) and not isinstance(x, Primitive):
+            return [self.trace.runtime.call(x, i) for i in range(width)]
+        return [x] * width
+
+    def join(self, mode: str = "gather") -> None:
+        """Merge the branches into the parent."""
+        check_mode(mode, self._is_joined)
+        self._parent.check_open()
+        self._is_joined = True
+        streams = [branch.stream_ for branch in self._branches]
+        if mode == "append":
+            self._parent.add(Op.JOIN, {"fork": Ref(self._node), "mode": mode})
+        else:
+            self._gather(streams)
+        for stream in streams:
+            stream.is_joined = True
+
+    def _gather(self, streams: list[Stream]) -> None:
+        gained = [n for s in streams for n in s.variables if n not in s.inherited]
+        gathered: dict[str, Gathered] = {}
+        for name in dict.fromkeys(n for n in gained if not is_unnamed(n)):
+            entries = [stream.entry(name) for stream in streams]
+            if None in entries:
+                lacking = streams[entries.index(None)]
+                raise refuse(
+                    f"variable {name!r} is not set in {lacking.label}, but in another branch; "
+                    "set it in each, or read the branches one by one"
+                )
+            gathered[name] = Gathered(tuple(entries))
+        operands = {
+            name: [_writer(streams[0].trace, e) for e in gather.entries]
+            for name, gather in gathered.items()
+        }
+        attrs = {"fork": Ref(self._node), "mode": "gather", "vars": operands}
+        self._parent.add(Op.JOIN, attrs)
+        for name, gather in gathered.items():
+            self._parent.write(name, gather)
+
+
+Forks = StaticForks | RunTimeForks
+
+
+def _writer(trace: Trace, entry: Any) -> Any:
+    if isinstance(entry, Gathered):
+        return [_writer(trace, e) for e in entry.entries]
+    if hasattr(entry, "node"):
+        return trace.operand(Symbol(entry.region, entry.node))
+    return trace.operand(entry.value)
+
+
+def check_mode(mode: Any, is_joined: bool) -> None:
+    """Refuse an unknown mode and a second join."""
+    if mode not in MODES:
+        raise refuse(f"join({mode!r}); the modes are gather and append")
+    if is_joined:
+        raise refuse("these branches were joined already; a join runs once")
+
+
+def fork(state: TracedState, width: Any) -> Forks:
+    """`s.fork(width)`."""
+    stream = state.stream_
+    stream.check_forkable()
+    if is_mark(width):
+        return RunTimeForks(Family.of_width(stream, width))
+    if not isinstance(width, int) or isinstance(width, bool) or width < 1:
+        raise refuse(f"fork({width!r}); the width is a whole number, at least 1")
+    return _static(stream, width, None)
+
+
+def fork_each(state: TracedState, items: Any) -> Forks:
+    """`s.fork_each(items)`."""
+    stream = state.stream_
+    stream.check_forkable()
+    values = materialize(stream.trace, items)
+    if type(values) is Symbol or holds_spread(values):
+        return RunTimeForks(Family.of_items(stream, values))
+    return _static(stream, 0, list(values))
+
+
+def _static(stream: Stream, width: int, items: list[Any] | None) -> StaticForks:
+    trace = stream.trace
+    ordinal = stream.take("f")
+    attrs: dict[str, Any] = {"ordinal": ordinal.lower(trace)}
+    number = width if items is None else len(items)
+    attrs |= {"width": number} if number else {"items": []}
+    node = stream.add(Op.FORK, attrs)
+    branches = [_open(stream, node, i, items) for i in range(number)]
+    return StaticForks(stream, node, branches)
+
+
+def _open(stream: Stream, node: int, index: int, items: list[Any] | None) -> TracedState:
+    trace = stream.trace
+    opener = trace.node(Op.GET_FORK_ITEM, {"fork": Ref(node), "index": index})
+    branch = stream.child(opener, f"branch [{index}]")
+    return TracedState(branch) if items is None else TracedState(branch, items[index])
+
+
+def copy(state: TracedState) -> TracedState:
+    """A branch that is never merged back."""
+    stream = state.stream_
+    stream.check_forkable()
+    ordinal = stream.take("f").lower(stream.trace)
+    node = stream.add(Op.FORK, {"ordinal": ordinal, "width": 1, "copy": True})
+    opener = stream.trace.node(Op.GET_FORK_ITEM, {"fork": Ref(node), "index": 0})
+    return TracedState(stream.child(opener, f"the copy of {stream.label}"))

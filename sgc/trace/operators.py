@@ -1,0 +1,245 @@
+"""Operators of rewritten code: with run-time operands recorded, with others what Python does."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from sgc.lang.primitives import Primitive
+from sgc.trace.operand import holds_spread, holds_symbol
+from sgc.trace.refusal import Refusal, refuse
+from sgc.trace.snapshot import Snapshot
+from sgc.trace.source import is_user_file
+from sgc.trace.symbol import BIND_ADVICE, KEY, Poison, Symbol, is_mark
+
+if TYPE_CHECKING:
+    from sgc.trace.context import Trace
+
+_BINARY: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], str]] = {
+    "+": (operator.add, operator.iadd, "add"),
+    "-": (operator.sub, operator.isub, "sub"),
+    "*": (operator.mul, operator.imul, "mul"),
+    "/": (operator.truediv, operator.itruediv, "truediv"),
+    "//": (operator.floordiv, operator.ifloordiv, "floordiv"),
+    "%": (operator.mod, operator.imod, "mod"),
+    "**": (operator.pow, operator.ipow, "pow"),
+    "@": (operator.matmul, operator.imatmul, "matmul"),
+    "&": (operator.and_, operator.iand, "and"),
+    "|": (operator.or_, operator.ior, "or"),
+    "^": (operator.xor, operator.ixor, "xor"),
+    "<<": (operator.lshift, operator.ilshift, "lshift"),
+    ">>": (operator.rshift, operator.irshift, "rshift"),
+}
+_UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "neg": (operator.neg, "__neg__"),
+    "pos": (operator.pos, "__pos__"),
+    "~": (operator.invert, "__invert__"),
+}
+_COMPARE: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    "==": (operator.eq, "__eq__", "__eq__"),
+    "!=": (operator.ne, "__ne__", "__ne__"),
+    "<": (operator.lt, "__lt__", "__gt__"),
+    "<=": (operator.le, "__le__", "__ge__"),
+    ">": (operator.gt, "__gt__", "__lt__"),
+    ">=": (operator.ge, "__ge__", "__le__"),
+}
+_DATA = (list, tuple, dict)
+
+
+class Operators:
+    """The part of the runtime that rewritten operators call."""
+
+    trace: Trace
+
+    # -- what user classes define -------------------------------------------------------------------
+
+    def dunder(self, value: Any, name: str) -> Callable[..., Any] | None:
+        """The special method that a user's class defines, to be run rewritten."""
+        cls = type(value)
+        if cls.__module__ == "builtins":
+            return None
+        method = getattr(cls, name, None)
+        if type(method) is not FunctionType or not is_user_file(method.__code__.co_filename):
+            return None
+        return lambda *args: self.trace.runtime.call(method, value, *args)
+
+    # -- arithmetic -----------------------------------------------------------------------------------
+
+    def binary(self, op: str, a: Any, b: Any) -> Any:
+        native, _, stem = _BINARY[op]
+        if op == "%" and isinstance(a, str | bytes) and holds_symbol(b):
+            return self.trace.expr("%", a, b)
+        found = self._special(a, b, f"__{stem}__", f"__r{stem}__")
+        return native(a, b) if found is NotImplemented else found
+
+    def augmented(self, op: str, a: Any, b: Any) -> Any:
+        _, native, stem = _BINARY[op]
+        if op == "%" and isinstance(a, str | bytes) and holds_symbol(b):
+            return self.trace.expr("%", a, b)
+        if type(a) is list and op == "+":
+            self.trace.runtime.method(a, "extend", b)
+            return a
+        in_place = self.dunder(a, f"__i{stem}__")
+        if in_place is not None and (done := in_place(b)) is not NotImplemented:
+            return done
+        found = self._special(a, b, f"__{stem}__", f"__r{stem}__")
+        return native(a, b) if found is NotImplemented else found
+
+    def _special(self, a: Any, b: Any, name: str, reflected: str) -> Any:
+        """What methods of user classes give, or NotImplemented where they have no say."""
+        tries = [(a, name, b), (b, reflected, a)]
+        if type(b) is not type(a) and isinstance(a, object) and _is_subclass(b, a):
+            tries.reverse()
+        for owner, method, other in tries:
+            if isinstance(owner, Primitive) or is_mark(owner):
+                continue
+            found = self.dunder(owner, method)
+            if found is not None and (result := found(other)) is not NotImplemented:
+                return result
+        return NotImplemented
+
+    def unary(self, op: str, a: Any) -> Any:
+        native, name = _UNARY[op]
+        found = self.dunder(a, name)
+        return native(a) if found is None else found()
+
+    # -- comparisons ------------------------------------------------------------------------------------
+
+    def compare(self, op: str, a: Any, b: Any) -> Any:
+        if op in ("is", "is not"):
+            return self._identity(op, a, b)
+        if op in ("in", "not in"):
+            return self._membership(op, a, b)
+        if self._is_recorded(a) or self._is_recorded(b):
+            return self.trace.expr(op, a, b)
+        native, name, reflected = _COMPARE[op]
+        found = self._special(a, b, name, reflected)
+        return native(a, b) if found is NotImplemented else found
+
+    def _is_recorded(self, value: Any) -> bool:
+        return is_mark(value) or (type(value) in _DATA and holds_symbol(value))
+
+    def _identity(self, op: str, a: Any, b: Any) -> Any:
+        if is_mark(a) or is_mark(b):
+            other = b if is_mark(a) else a
+            if not (other is None or other is True or other is False):
+                raise refuse("`is` of a run-time value cannot be answered when compiling; use ==")
+            return self.trace.expr(op, a, b)
+        return (a is b) if op == "is" else (a is not b)
+
+    def _membership(self, op: str, a: Any, b: Any) -> Any:
+        if type(b) is Symbol or (self._is_recorded(a) and isinstance(b, str | bytes)):
+            return self.trace.expr(op, a, b)
+        if isinstance(b, set | frozenset | dict) and self._is_recorded(a):
+            if holds_symbol(list(b)):
+                raise refuse(KEY)
+            return self.trace.expr(op, a, sorted_keys(b))
+        if isinstance(b, range) and is_mark(a):
+            return self.trace.expr(op, a, list(b))
+        if isinstance(b, list | tuple | dict) and (
+            self._is_recorded(a) or self._is_recorded(list(b))
+        ):
+            return self.trace.expr(op, a, b if type(b) is not dict else list(b))
+        if type(b) is Poison:
+            raise refuse(b.why)
+        found = self.dunder(b, "__contains__")
+        if found is not None:
+            inside = self.trace.runtime.truth(found(a))
+            return inside if op == "in" else not inside
+        return (a in b) if op == "in" else (a not in b)
+
+    def compare_chain(self, first: Any, *pairs: tuple[str, Callable[[], Any]]) -> Any:
+        """`a < b <= c`: each operand once; those behind a false comparison not at all."""
+        left = [first]
+
+        def step(op: str, right: Callable[[], Any]) -> Callable[[], Any]:
+            def compared() -> Any:
+                before, left[0] = left[0], right()
+                return self.compare(op, before, left[0])
+
+            return compared
+
+        return self.and_(*(step(op, right) for op, right in pairs))
+
+    # -- logic --------------------------------------------------------------------------------------------
+
+    def not_(self, value: Any) -> Any:
+        if type(value) is Symbol:
+            return self.trace.expr("not", value)
+        if holds_spread(value):
+            return self.trace.expr("not", value)
+        return not self.trace.runtime.truth(value)
+
+    def and_(self, *operands: Callable[[], Any]) -> Any:
+        return self._logic("and", operands)
+
+    def or_(self, *operands: Callable[[], Any]) -> Any:
+        return self._logic("or", operands)
+
+    def _logic(self, fn: str, operands: tuple[Callable[[], Any], ...]) -> Any:
+        """Operands until the outcome is known; behind a run-time one all must be total."""
+        recorded: list[Any] = []
+        for i, operand in enumerate(operands):
+            value = self._on_trial(operand, fn) if recorded else operand()
+            if self._is_undecided(value):
+                recorded.append(value)
+                continue
+            is_last = i + 1 == len(operands)
+            if is_last:
+                recorded.append(value)
+            elif self.trace.runtime.truth(value) != (fn == "and"):
+                recorded.append(value)
+                break
+        if len(recorded) == 1:
+            return recorded[0]
+        return self.trace.expr(fn, *recorded)
+
+    def _is_undecided(self, value: Any) -> bool:
+        return type(value) is Symbol or holds_spread(value)
+
+    def if_expression(
+        self, test: Any, a: Callable[[], Any], b: Callable[[], Any]
+    ) -> Any:
+        if not self._is_undecided(test):
+            return a() if self.trace.runtime.truth(test) else b()
+        left, right = self._on_trial(a, "if"), self._on_trial(b, "if")
+        for value in (left, right):
+            if isinstance(value, Primitive) or getattr(type(value), "_sgc_stream", False):
+                raise refuse(
+                    "a conditional expression on a run-time value that gives a primitive, stream "
+                    "or handle is not compiled yet; only plain values can be chosen"
+                )
+        return self.trace.expr("if", test, left, right)
+
+    def _on_trial(self, operand: Callable[[], Any], fn: str) -> Any:
+        """Evaluate an operand that Python might skip: it must not fail, nor do anything."""
+        before = Snapshot(self.trace)
+        try:
+            value = operand()
+        except (Refusal, Exception) as error:
+            before.restore()
+            reason = error.error.reason if isinstance(error, Refusal) else repr(error)
+            raise self._skipped(fn, reason) from error
+        if before.has_effects or any(True for _ in before.changes()):
+            raise self._skipped(fn, "it may fail, or it does something")
+        return value
+
+    def _skipped(self, fn: str, reason: str) -> BaseException:
+        what = "conditional expression" if fn == "if" else f"`{fn}`"
+        return refuse(
+            f"an operand of this {what} is evaluated only sometimes at run time, and such "
+            f"branches are not compiled yet ({reason}); compute it before, or {BIND_ADVICE}"
+        )
+
+
+def _is_subclass(b: Any, a: Any) -> bool:
+    return type(b) is not type(a) and issubclass(type(b), type(a))
+
+
+def sorted_keys(values: Any) -> list[Any]:
+    """The members of a set or dict as a list in a fixed order."""
+    if isinstance(values, dict):
+        return list(values)
+    return sorted(values, key=lambda v: (type(v).__name__, repr(v)))

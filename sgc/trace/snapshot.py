@@ -1,0 +1,203 @@
+"""The state of the traced program: everything that a body can change, saved, compared, restored.
+
+Locals of active frames; content of lists, dicts, sets and user objects that these, closure cells
+and named globals reach; streams and fork families; the graphs under construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import CellType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from sgc.trace.env import Env
+from sgc.trace.source import is_user_file
+from sgc.trace.symbol import MARKS
+
+if TYPE_CHECKING:
+    from sgc.trace.context import Trace
+
+_PLAIN = (str, bytes, int, float, bool, complex, type(None), ModuleType, type)
+_STREAM_FIELDS = ("role", "is_joined", "variables", "counts", "unnamed")
+_BRANCH_FIELDS = ("_opener", "_version", "begin", "is_dirty")
+_FAMILY_FIELDS = (
+    "written", "full", "partial", "unnamed", "is_joined", "version", "branches",
+)  # fmt: skip
+
+
+class Snapshot:
+    """The state at one moment."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._containers = contents(roots(trace))
+        self._streams = [(s, _fields(s, _stream_fields(s))) for s in trace.streams]
+        self._families = [(f, _fields(f, _FAMILY_FIELDS)) for f in trace.families]
+        self._regions = [(r, r.mark()) for r in _chain(trace)]
+        self._counters = (trace.effects, trace.partials)
+        self._size = trace.size
+
+    def restore(self) -> None:
+        """Make everything what it was."""
+        trace = self._trace
+        for value, content in self._containers.values():
+            put_content(value, content)
+        del trace.streams[len(self._streams) :], trace.families[len(self._families) :]
+        for owner, fields in (*self._streams, *self._families):
+            for name, value in fields.items():
+                setattr(owner, name, _copied(value))
+        for region, mark in self._regions:
+            region.undo(mark)
+        trace.size = self._size
+        trace.effects, trace.partials = self._counters
+
+    def changes(self) -> Iterator[tuple[Any, Any]]:
+        """(container, key) of what differs now; the key is None for lists and sets."""
+        for value, old in self._containers.values():
+            new = content_of(value)
+            if isinstance(old, dict):
+                for key in (*old, *(k for k in new if k not in old)):
+                    if key not in old or key not in new or not _same(old[key], new[key]):
+                        yield value, key
+            elif len(old) != len(new) or not all(map(_same, old, new)):
+                yield value, None
+
+    def content(self, value: Any) -> Any:
+        """The content of a container at the time of the snapshot."""
+        return self._containers[id(value)][1]
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether nodes that do something, or may fail, were recorded since."""
+        return (self._trace.effects, self._trace.partials) != self._counters
+
+
+def _chain(trace: Trace) -> Iterator[Any]:
+    region: Any = trace.region
+    while region is not None:
+        yield region
+        region = region.parent
+
+
+def _stream_fields(stream: Any) -> tuple[str, ...]:
+    return _STREAM_FIELDS + (_BRANCH_FIELDS if hasattr(stream, "begin") else ())
+
+
+def _fields(owner: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: _copied(getattr(owner, name)) for name in names}
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, dict | list) else value
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    return type(a) is type(b) and type(a) in (str, bytes, int, bool) and bool(a == b)
+
+
+# -- what a program can reach -------------------------------------------------------------------
+
+
+def roots(trace: Trace) -> list[Any]:
+    """Environments of the active frames, their cells and the globals that they name."""
+    found: list[Any] = []
+    for frame in trace.frames:
+        if frame.env is not None:
+            found.append(frame.env)
+        if frame.fn is not None:
+            found.extend(reach_of_function(frame.fn))
+    return found
+
+
+def reach_of_function(fn: FunctionType) -> list[Any]:
+    """Contents of the closure cells, the defaults, and the globals that the code names."""
+    found: list[Any] = []
+    for cell in fn.__closure__ or ():
+        found.extend(_cell(cell))
+    found.extend(fn.__defaults__ or ())
+    found.extend((fn.__kwdefaults__ or {}).values())
+    todo = [fn.__code__]
+    while todo:
+        code = todo.pop()
+        found.extend(fn.__globals__[n] for n in code.co_names if n in fn.__globals__)
+        todo.extend(c for c in code.co_consts if hasattr(c, "co_names"))
+    return found
+
+
+def _cell(cell: CellType) -> list[Any]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:  # not set yet
+        return []
+
+
+def contents(start: Iterable[Any]) -> dict[int, tuple[Any, Any]]:
+    """id -> (container, copy of its content) of all mutable containers that are reached."""
+    found: dict[int, tuple[Any, Any]] = {}
+    seen: set[int] = set()
+    todo = list(start)
+    while todo:
+        value = todo.pop()
+        kind = type(value)
+        if kind in _PLAIN or kind in MARKS or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if kind is FunctionType:
+            if is_user_file(value.__code__.co_filename):
+                todo.extend(reach_of_function(value))
+        elif kind is tuple or kind is frozenset:
+            todo.extend(value)
+        elif _is_container(value):
+            content = content_of(value)
+            found[id(value)] = (value, content)
+            todo.extend(content.values() if isinstance(content, dict) else content)
+    return found
+
+
+def _is_container(value: Any) -> bool:
+    if isinstance(value, list | dict | set | Env):
+        return True
+    return _is_user_object(value)
+
+
+def _is_user_object(value: Any) -> bool:
+    if not hasattr(value, "__dict__") or isinstance(value, type | ModuleType):
+        return False
+    module = type(value).__module__
+    return not module.startswith(("sgc.", "sgc_")) and _is_user_class(type(value))
+
+
+def _is_user_class(cls: type) -> bool:
+    import sys
+
+    module = sys.modules.get(cls.__module__)
+    file = getattr(module, "__file__", None)
+    return cls.__module__ == "__main__" if file is None else is_user_file(file)
+
+
+def content_of(value: Any) -> Any:
+    """A shallow copy of what is in a container."""
+    if isinstance(value, Env):
+        return dict(value.slots)
+    if isinstance(value, dict):
+        return dict(value)
+    if isinstance(value, list | set):
+        return list(value)
+    return dict(vars(value))
+
+
+def put_content(value: Any, content: Any) -> None:
+    """Give a container the content of a copy."""
+    if isinstance(value, list):
+        value[:] = content
+        return
+    if isinstance(value, set):
+        value.clear()
+        value.update(content)
+        return
+    target = value.slots if isinstance(value, Env) else value
+    mapping = target if isinstance(target, dict) else vars(target)
+    mapping.clear()
+    mapping.update(content)

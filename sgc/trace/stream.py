@@ -1,0 +1,320 @@
+"""One stream of the program under compilation: its variables, counters and open role."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sgc.lang.primitives import Concat, Gen, Image, Primitive, Role, Select, Video, parts_of
+from sgc.trace.counts import ZERO, Count
+from sgc.trace.form import STR, Form, form_of_gen
+from sgc.trace.operand import holds_symbol
+from sgc.trace.refusal import refuse
+from sgc.trace.symbol import Spread, Symbol, is_mark
+from sgc_ir.graph import ROOT_STREAM, Ref
+from sgc_ir.ops import Op
+from sgc_ir.params import normalize
+
+if TYPE_CHECKING:
+    from sgc.trace.context import Trace
+    from sgc.trace.region import Region
+
+OUTSIDE = (
+    "a stream from outside of the loop over run-time values is changed in its passes; build the "
+    'text with "".join(...), or give each item a branch with s.fork_each(...)'
+)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A variable whose value node `node` of `region` gives; `of_join` if that is a Join."""
+
+    region: Region
+    node: int
+    form: Form
+    has_meta: bool = True
+    may_be_unset: bool = False
+
+
+@dataclass(frozen=True)
+class Given:
+    """A variable that `set` wrote."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A variable that `join` made of those of the branches."""
+
+    entries: tuple[Any, ...]
+
+
+def is_unnamed(name: str) -> bool:
+    """Whether the name is one of an unnamed gen."""
+    return name[:1] == "_" and name[1:].isdecimal()
+
+
+class Stream:
+    """Attributes:
+    opener: id in `region` of the GetForkItem that opened it, or ROOT_STREAM.
+    variables: name -> last write in program order, in order of first writing.
+    counts: "g", "f", "c" -> ordinal of the next call, fork or sub-program.
+    """
+
+    _sgc_opaque = True
+
+    def __init__(self, trace: Trace, region: Region, opener: int, label: str) -> None:
+        self.trace = trace
+        self.region = region
+        self._opener = opener
+        self.label = label
+        self.role: str | None = None
+        self.is_joined = False
+        self.variables: dict[str, Any] = {}
+        self.inherited: frozenset[str] = frozenset()
+        self.counts: dict[str, Count] = {"g": ZERO, "f": ZERO, "c": ZERO}
+        self.unnamed = 0
+        trace.streams.append(self)
+
+    @property
+    def opener(self) -> int:
+        return self._opener
+
+    def child(self, opener: int, label: str) -> Stream:
+        """A branch of this stream."""
+        branch = Stream(self.trace, self.trace.region, opener, label)
+        branch.role = self.role
+        branch.variables = dict(self.variables)
+        branch.inherited = frozenset(self.variables)
+        return branch
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        """Refuse a change of a joined stream, or of one outside of the loop that is traced."""
+        if self.is_joined:
+            raise refuse("this branch was joined; append to the parent, or before the join")
+        if self.region is not self.trace.region:
+            raise refuse(OUTSIDE)
+
+    def check_forkable(self) -> None:
+        """Refuse a fork of a joined stream, or of one that is neither here nor around this loop."""
+        if self.region is self.trace.region or self is not self.trace.stream:
+            self.check_open()
+        elif self.is_joined:
+            raise refuse("this branch was joined; fork the parent, or before the join")
+
+    def add(self, op: Op, attrs: Mapping[str, Any], may_fail: bool | None = None) -> int:
+        """Record a node that changes this stream; attributes are operands already."""
+        self.trace.effects += 1
+        return self.trace.node(op, attrs, self, may_fail=may_fail)
+
+    def append(self, x: Any) -> None:
+        """`s += x`."""
+        self.check_open()
+        parts = parts_of(x) if isinstance(x, Primitive) else (x,)
+        for part in parts:
+            _check_part(part, self.role)
+        for part in parts:
+            self._append_part(part)
+
+    def _append_part(self, part: Any) -> None:
+        operand = self.trace.operand
+        match part:
+            case Symbol():
+                self._append_symbol(part)
+            case Gen(name, params):
+                self._gen(name, params)
+            case Select(name, choices, method):
+                self._select(name, choices, method)
+            case Role(name, parts):
+                self.begin_role(name)
+                for inner in parts:
+                    self._append_part(inner)
+                self.end_role()
+            case Image(data):
+                self.add(Op.IMAGE, {"data": operand(data)})
+            case Video(data, num_frames):
+                attrs = {"data": operand(data), "num_frames": operand(num_frames)}
+                self.add(Op.VIDEO, attrs)
+            case Concat(parts):
+                for inner in parts:
+                    self._append_part(inner)
+            case _:
+                self._append_value(part)
+
+    def _append_value(self, value: Any) -> None:
+        if holds_symbol(value):
+            attrs = {"fn": "text", "args": (self.trace.operand(value),), "append": True}
+            self.add(Op.EXPR, attrs)
+        else:
+            text = value if type(value) is str else str(value)
+            self.add(Op.CONSTANT_TEXT, {"text": text})
+
+    def _append_symbol(self, symbol: Symbol) -> None:
+        ref = self.trace.ref(symbol)
+        node = self.trace.region.nodes[ref.node]
+        if node.op in (Op.ARGUMENT, Op.VARIABLE) and not node.attrs.get("append"):
+            self.add(node.op, {**node.attrs, "append": True}, may_fail=node.op is Op.VARIABLE)
+        else:
+            is_text = symbol.form.kind == "str"
+            attrs = {"fn": "text", "args": (ref,), "append": True}
+            self.add(Op.EXPR, attrs, may_fail=not is_text)
+
+    def _gen(self, name: str | None, params: Mapping[str, Any]) -> None:
+        constants = {k: v for k, v in params.items() if not holds_symbol(v)}
+        values = {**params, **normalize(constants)}
+        attrs = {k: self.trace.operand(values[k]) for k in params if values[k] is not None}
+        self._call(Op.GEN, name, attrs, form_of_gen(values))
+
+    def _select(self, name: str | None, choices: Any, method: Any) -> None:
+        given = {"choices": choices, "method": method}
+        constants = {k: v for k, v in given.items() if not holds_symbol(v)}
+        values = {**given, **normalize(constants)}
+        attrs = {k: self.trace.operand(v) for k, v in values.items()}
+        self._call(Op.SELECT, name, attrs, STR)
+
+    def _call(self, op: Op, name: str | None, attrs: Mapping[str, Any], form: Form) -> None:
+        ordinal = self.take("g").lower(self.trace)
+        variable = name if name is not None else self.next_name()
+        node = self.add(op, {"name": variable, "ordinal": ordinal, **attrs})
+        self.write(variable, Written(self.region, node, form))
+
+    def begin_role(self, role: str) -> None:
+        """Open a turn."""
+        self.check_open()
+        if self.role is not None:
+            raise refuse(f"{role} turn inside of an open {self.role} turn; roles do not nest")
+        self.add(Op.ROLE_BEGIN, {"role": role})
+        self.role = role
+
+    def end_role(self) -> None:
+        """Close the open turn."""
+        self.check_open()
+        self.add(Op.ROLE_END, {"role": self.role})
+        self.role = None
+
+    # -- counters ---------------------------------------------------------------------------------
+
+    def take(self, kind: str) -> Count:
+        """The next ordinal of a kind."""
+        count = self.counts[kind]
+        self.counts[kind] = count + 1
+        return count
+
+    def load(self, kind: str) -> None:
+        """Make sure that `counts` has this kind."""
+
+    def next_name(self) -> str:
+        """Name of the next unnamed gen or select."""
+        self.unnamed += 1
+        return f"_{self.unnamed}"
+
+    # -- variables --------------------------------------------------------------------------------
+
+    def write(self, name: str, entry: Any) -> None:
+        """Note the last write of a variable."""
+        self.variables[name] = entry
+
+    def set(self, name: Any, value: Any) -> None:
+        """`s.set(name, value)`."""
+        self.check_open()
+        self.trace.operand(value)  # refuses what is no data
+        self.write(_name(name), Given(value))
+
+    def read(self, name: Any, field: str = "value") -> Any:
+        """Value or metadata of a variable. Refuses one that was never set."""
+        entry = self.entry(_name(name))
+        if entry is None:
+            raise refuse(
+                f"variable {name!r} is not set in {self.label}; set it before, or use "
+                f'{self.short}.get("{name}", default)'
+            )
+        return self.value_of(name, entry, field)
+
+    @property
+    def short(self) -> str:
+        return "f" if "[" in self.label else "s"
+
+    def entry(self, name: str) -> Any:
+        """The last write of `name`, or None."""
+        return self.variables.get(name)
+
+    def value_of(self, name: str, entry: Any, field: str) -> Any:
+        """What an entry stands for; calls are read by a Variable node, once a region."""
+        if isinstance(entry, Given):
+            return entry.value if field == "value" else {}
+        if isinstance(entry, Gathered):
+            return [self.value_of(name, e, field) for e in entry.entries]
+        form = entry.form if field == "value" else Form("dict")
+        return self.variable(name, entry.region, entry.node, field, form)
+
+    def variable(self, name: str, region: Region, of: int, field: str, form: Form) -> Any:
+        """A Variable node that reads node `of`, or the one that does so already."""
+        key = (name, of, field)
+        found = region.reads.get(key)
+        if found is None:
+            attrs: dict[str, Any] = {"name": name, "of": Ref(of)}
+            if field != "value":
+                attrs["field"] = field
+            node = self.trace.node(Op.VARIABLE, attrs, self, region=region, may_fail=False)
+            self.trace.check_read()
+            found = region.reads[key] = Symbol(region, node, form)
+        return found
+
+    def whole(self, field: str) -> Symbol:
+        """The text or the messages at this point."""
+        attrs = {"name": field, "field": f"stream_{field}"}
+        if self._opener != ROOT_STREAM:
+            attrs["of"] = Ref(self.opener)
+        self.trace.check_read()
+        node = self.trace.node(Op.VARIABLE, attrs, self, region=self.region, may_fail=False)
+        return Symbol(self.region, node, STR if field == "text" else Form("list"))
+
+    def final_variables(self) -> dict[str, Any]:
+        """Operands of all variables, for the Return."""
+        return {
+            name: self.trace.operand(self.value_of(name, entry, "value"))
+            for name, entry in self.variables.items()
+        }
+
+
+def without_meta(entry: Written, form: Form) -> Written:
+    """The same write with another form."""
+    return replace(entry, form=form, has_meta=False)
+
+
+def _name(name: Any) -> str:
+    if is_mark(name):
+        raise refuse("the name of a variable is a run-time value; give a constant")
+    if not isinstance(name, str):
+        raise refuse(f"the name of a variable is {name!r}; give a string")
+    return name
+
+
+def _check_part(part: Any, role: str | None) -> None:
+    if is_mark(part):
+        if type(part) is Spread:
+            raise refuse("a part of a list is appended; append an item of it")
+        return
+    if isinstance(part, Role):
+        if role is not None:
+            raise refuse(f"{part.name}() inside of an open {role} turn; roles do not nest")
+        for inner in part.parts:
+            _check_part(inner, part.name)
+    elif not isinstance(part, Primitive):
+        _check_value(part)
+
+
+def _check_value(value: Any) -> None:
+    from sgc.trace.handle import TracedHandle
+
+    if isinstance(value, TracedHandle):
+        raise refuse('a sub-program was appended; append its h["v"], h.text() or h.value')
+    if getattr(type(value), "_sgc_stream", False):
+        raise refuse('a branch was appended; append its f["v"] or f.text(), or join it')
+    if callable(value):
+        name = getattr(value, "__name__", repr(value))
+        raise refuse(f"{name} was appended, which is a function; append its result")

@@ -1,0 +1,266 @@
+"""Programs that call programs: `sub(x)` becomes a graph of its own, `s.call(sub, x)` is inlined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sgc.lang.function import ProgramSpec
+from sgc.trace.context import MAX_DEPTH
+from sgc.trace.family import entry_form
+from sgc.trace.form import UNKNOWN, Form
+from sgc.trace.handle import TracedHandle
+from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
+from sgc.trace.refusal import refuse
+from sgc.trace.region import Region
+from sgc.trace.snapshot import contents
+from sgc.trace.state import TracedState
+from sgc.trace.stream import Stream
+from sgc.trace.symbol import Symbol, is_mark
+from sgc_ir.errors import InputError
+from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Param, Ref
+from sgc_ir.ops import Op
+from sgc_ir.types import check_value
+
+if TYPE_CHECKING:
+    from sgc.trace.context import Trace
+
+
+@dataclass(eq=False)
+class Callee:
+    """A graph that is called: its name, and what its variables and its value are.
+
+    `is_done` is False while it is being traced.
+    """
+
+    name: str
+    program: str
+    variables: dict[str, Form] = field(default_factory=dict)
+    value: Form = UNKNOWN
+    is_done: bool = False
+
+
+def bind(spec: ProgramSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Name -> value of all parameters; types are checked where values are known.
+
+    Raises InputError as the live program does.
+    """
+    plain = replace(spec, params=tuple(replace(p, annotation="") for p in spec.params))
+    values = plain.arguments(args, kwargs)
+    for param in spec.params:
+        value = values[param.name]
+        if param.annotation and value is not param.default and not holds_symbol(value):
+            try:
+                check_value(value, param.annotation)
+            except ValueError as error:
+                raise InputError(f"{spec.name}: argument {param.name}: {error}") from None
+    return values
+
+
+def call_program(
+    trace: Trace, spec: ProgramSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> TracedHandle:
+    """`sub(*args, **kwargs)`."""
+    values = {k: trace.runtime.own_argument(v) for k, v in bind(spec, args, kwargs).items()}
+    before = contents(values.values())
+    constants = {k: v for k, v in values.items() if not _is_parameter(v)}
+    given = {k: v for k, v in values.items() if k not in constants}
+    callee = _callee(trace, spec, constants, {k: form_of(v) for k, v in given.items()})
+    if any(old != now for old, now in _pairs(before, contents(values.values()))):
+        raise refuse(f"{spec.name} changes an argument in place; return the new value instead")
+    trace.effects += 1
+    ordinal = trace.stream.take("c").lower(trace)
+    attrs = {
+        "callee": callee.name,
+        "args": {name: trace.operand(value) for name, value in given.items()},
+        "ordinal": ordinal,
+    }
+    node = trace.node(Op.SUB_PROGRAM, attrs)
+    return TracedHandle(trace, Symbol(trace.region, node, Form("handle", target=callee)))
+
+
+def _pairs(before: Any, after: Any) -> list[tuple[list[int], list[int]]]:
+    def ids(content: Any) -> list[int]:
+        values = content.values() if isinstance(content, dict) else content
+        return [id(v) for v in values]
+
+    return [(ids(old), ids(after[key][1])) for key, (_, old) in before.items() if key in after]
+
+
+def _is_parameter(value: Any) -> bool:
+    if isinstance(value, TracedHandle):
+        return True
+    if getattr(type(value), "_sgc_stream", False):
+        raise refuse("a stream is passed to a sub-program, which has one of its own; use s.call")
+    return is_mark(value) or holds_spread(value) or holds_symbol(value)
+
+
+# -- one graph for each function, constants and forms -------------------------------------------
+
+
+def _callee(
+    trace: Trace, spec: ProgramSpec, constants: Mapping[str, Any], forms: Mapping[str, Form]
+) -> Callee:
+    fixed = tuple((name, identity(value)) for name, value in constants.items())
+    key = (id(spec.fn), fixed, tuple(forms.items()))
+    found = trace.callees.get(key)
+    if found is not None and found.is_done:
+        return found
+    depth = sum(1 for c in trace.callees.values() if not c.is_done and c.program == spec.name)
+    if found is not None or depth >= MAX_DEPTH:
+        raise refuse(
+            f"{spec.name} calls itself without end, or more than {MAX_DEPTH} deep; its recursion "
+            "must end by constant arguments within that depth"
+        )
+    callee = trace.callees[key] = Callee(_free_name(trace, spec.name), spec.name)
+    trace.kept.append((spec, constants))  # ids in the key stay those of these objects
+    try:
+        trace_graph(trace, spec, callee, constants, forms)
+    except BaseException:
+        del trace.callees[key]
+        raise
+    callee.is_done = True
+    return callee
+
+
+def _free_name(trace: Trace, name: str) -> str:
+    taken = {callee.name for callee in trace.callees.values()} | {trace.main}
+    base = name if name.isidentifier() else "program"
+    number, free = 2, base
+    while free in taken:
+        free, number = f"{base}_{number}", number + 1
+    return free
+
+
+def identity(value: Any) -> Any:
+    """What tells two constant arguments apart: type and content, or the object itself."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind.__name__, tuple(identity(v) for v in value)
+    if kind is dict:
+        return "dict", tuple((identity(k), identity(v)) for k, v in value.items())
+    if kind in (str, bytes, int, float, bool, type(None)):
+        return kind.__name__, repr(value)
+    return "object", id(value)
+
+
+def trace_graph(
+    trace: Trace,
+    spec: ProgramSpec,
+    callee: Callee,
+    constants: Mapping[str, Any],
+    forms: Mapping[str, Form],
+    params: tuple[Param, ...] | None = None,
+) -> None:
+    """Trace the function of `spec` into a graph of the program; fills `callee`."""
+    region = Region(trace, callee.name, spec.place)
+    stream = Stream(trace, region, ROOT_STREAM, f"the stream of {spec.name}")
+    own = params if params is not None else _params(spec, forms)
+    guards, trace.guards = trace.guards, []
+    with trace.inside(region, stream):
+        values = {p.name: _argument(region, p, forms[p.name]) for p in own}
+        arguments = {p.name: values.get(p.name, constants.get(p.name)) for p in spec.params}
+        value = run_function(trace, spec, TracedState(stream), arguments)
+        check_result(spec, value)
+        callee.value = form_of(value)
+        _return(trace, stream, value)
+    trace.guards = guards
+    callee.variables = {name: entry_form(entry) for name, entry in stream.variables.items()}
+    nodes = tuple(region.nodes)
+    trace.graphs[callee.name] = Graph(callee.name, tuple(region.params), nodes, spec.place)
+
+
+def _params(spec: ProgramSpec, forms: Mapping[str, Form]) -> tuple[Param, ...]:
+    return tuple(
+        replace(p, default=MISSING, keyword_only=False) for p in spec.params if p.name in forms
+    )
+
+
+def _argument(region: Region, param: Param, form: Form) -> Any:
+    return rebuild(region.trace, region.argument(param, form), structure=True)
+
+
+def _return(trace: Trace, stream: Stream, value: Any) -> None:
+    attrs = {"value": trace.operand(value), "vars": stream.final_variables()}
+    trace.node(Op.RETURN, attrs, may_fail=False)
+
+
+def run_function(
+    trace: Trace, spec: ProgramSpec, state: TracedState, arguments: Mapping[str, Any]
+) -> Any:
+    """Run the rewritten function of a program."""
+    fn = spec.fn
+    receiver = getattr(fn, "__self__", None)
+    function = getattr(fn, "__func__", fn)
+    native = trace.runtime.native(function, spec.source, spec.first_line)
+    first = (state,) if receiver is None else (receiver, state)
+    return trace.runtime.deeper(function, native, first, dict(arguments))
+
+
+def check_result(spec: ProgramSpec, value: Any) -> None:
+    """Refuse a return value that is, or holds, a branch or a handle."""
+    if getattr(type(value), "_sgc_stream", False):
+        raise refuse(
+            f"{spec.name} returns a stream; return its variables or text", place=spec.place
+        )
+    if isinstance(value, list | tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            check_result(spec, item)
+
+
+def inline(
+    state: TracedState, program: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    """`s.call(program, ...)`: the body in the stream of `state`."""
+    trace = state.stream_.trace
+    spec = getattr(program, "spec", None)
+    if not isinstance(spec, ProgramSpec):
+        raise refuse(f"s.call({program!r}); give a program made by @sgc.function")
+    values = bind(spec, args, kwargs)
+    with trace.inside(trace.region, state.stream_):
+        return run_function(trace, spec, state, values)
+
+
+class Driver:
+    """What `sub(x)` and `sgc.call(tool, x)` reach while compiling."""
+
+    live = False
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def sub_program(self, program: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        return call_program(self._trace, program.spec, args, kwargs)
+
+    def tool_call(self, tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        trace = self._trace
+        known = trace.tools.setdefault(tool.name, tool.effect)
+        if known != tool.effect:
+            raise refuse(f"two tools are named {tool.name!r}; give one of them another name")
+        trace.effects += 1
+        attrs: dict[str, Any] = {
+            "tool": tool.name,
+            "effect": tool.effect,
+            "args": tuple(trace.operand(a) for a in args),
+            "ordinal": trace.stream.take("g").lower(trace),
+        }
+        if kwargs:
+            attrs["kwargs"] = {name: trace.operand(value) for name, value in kwargs.items()}
+        if tool.effect != "pure":
+            attrs |= after(trace.region, CALLS)
+        node = trace.node(Op.CALL, attrs)
+        if tool.effect != "pure":
+            trace.region.order[CALLS] = node
+        return Symbol(trace.region, node)
+
+
+CALLS = "calls"
+
+
+def after(region: Region, key: Any) -> dict[str, Any]:
+    """The attribute that keeps program order behind the last node of a kind."""
+    last = region.order.get(key)
+    return {} if last is None else {"after": Ref(last)}
+
+

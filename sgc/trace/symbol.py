@@ -1,0 +1,187 @@
+"""Values that are known only at run time, and the markers that stand for parts of containers.
+
+A `Symbol` is the value of one node. Operators on it record expressions; whatever would need its
+value now refuses. `Spread(v)` in a list stands for the items of list symbol `v`, `Poison(why)` for
+a value that differs from pass to pass of a loop and could not be followed: any use refuses.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sgc.lang.primitives import Primitive
+from sgc.trace.form import UNKNOWN, Form
+from sgc.trace.refusal import refuse
+from sgc_ir.expr_methods import METHODS
+
+if TYPE_CHECKING:
+    from sgc.trace.region import Region
+
+BIND_ADVICE = "use sgc.call with a tool, or bind the argument"
+TRUTH = (
+    "its truth is decided at run time, and branches on run-time values are not compiled yet; "
+    'bind the argument, or run it with mode="interpreted"'
+)
+KEY = f"a run-time value as key or set member; use a list, sgc.vote, or {BIND_ADVICE}"
+NATIVE = "a run-time value was given to code that is not compiled"
+
+
+def _operator(fn: str, reflected: bool = False) -> Callable[[Symbol, Any], Any]:
+    def record(self: Symbol, other: Any) -> Any:
+        if isinstance(other, Primitive):
+            return NotImplemented
+        args = (other, self) if reflected else (self, other)
+        return self.region.trace.expr(fn, *args)
+
+    return record
+
+
+def _unary(fn: str) -> Callable[[Symbol], Any]:
+    return lambda self: self.region.trace.expr(fn, self)
+
+
+def _refusing(reason: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise refuse(reason)
+
+    return method
+
+
+class Symbol:
+    """The value of node `node` of `region`.
+
+    Attributes:
+        form: what is known of the value's type and parts.
+    """
+
+    __slots__ = ("form", "node", "region")
+    _sgc_symbol = True
+
+    region: Region
+    node: int
+    form: Form
+
+    def __init__(self, region: Region, node: int, form: Form = UNKNOWN) -> None:
+        object.__setattr__(self, "region", region)
+        object.__setattr__(self, "node", node)
+        object.__setattr__(self, "form", form)
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What tells symbols apart: number of the region, and node."""
+        return self.region.number, self.node
+
+    def __repr__(self) -> str:
+        return f"<symbol {self.region.number}.{self.node}>"
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        # `isinstance` of foreign code asks here after the real type did not fit
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        if self.region.trace.is_active and not caller.startswith("sgc"):
+            raise refuse(f"{NATIVE}, which asks for its type; {BIND_ADVICE}")
+        return Symbol
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        if f".{name}" not in METHODS:
+            raise refuse(f"`.{name}` of a run-time value is not compiled; {BIND_ADVICE}")
+        return SymbolMethod(self, name)
+
+    def __getitem__(self, index: Any) -> Any:
+        from sgc.trace.items import symbol_item
+
+        return symbol_item(self.region.trace, self, index)
+
+    __add__, __radd__ = _operator("+"), _operator("+", True)
+    __sub__, __rsub__ = _operator("-"), _operator("-", True)
+    __mul__, __rmul__ = _operator("*"), _operator("*", True)
+    __truediv__, __rtruediv__ = _operator("/"), _operator("/", True)
+    __floordiv__, __rfloordiv__ = _operator("//"), _operator("//", True)
+    __mod__, __rmod__ = _operator("%"), _operator("%", True)
+    __pow__, __rpow__ = _operator("**"), _operator("**", True)
+    __lt__, __le__ = _operator("<"), _operator("<=")
+    __gt__, __ge__ = _operator(">"), _operator(">=")
+    __eq__, __ne__ = _operator("=="), _operator("!=")  # type: ignore[assignment]
+    __neg__, __pos__ = _unary("neg"), _unary("pos")
+
+    _BITS = f"bit operators on run-time values are not compiled; {BIND_ADVICE}"
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _refusing(_BITS)
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __invert__ = _refusing(_BITS)
+    __matmul__ = __rmatmul__ = __divmod__ = __rdivmod__ = _refusing(_BITS)
+
+    __bool__ = _refusing(TRUTH)
+    __hash__ = _refusing(KEY)  # type: ignore[assignment]
+    __iter__ = _refusing(f"{NATIVE}, which iterates it; iterate it in a `for` of the program")
+    __len__ = _refusing(f"{NATIVE}, which asks for its length; {BIND_ADVICE}")
+    __contains__ = _refusing(f"{NATIVE}, which searches it; {BIND_ADVICE}")
+    __index__ = __int__ = __float__ = _refusing(f"{NATIVE}, which needs a number; {BIND_ADVICE}")
+    __str__ = __format__ = _refusing(f"{NATIVE}, which needs its text; {BIND_ADVICE}")
+    __call__ = _refusing(f"a run-time value is called; {BIND_ADVICE}")
+    __round__ = __abs__ = __reversed__ = __bytes__ = _refusing(f"{NATIVE}; {BIND_ADVICE}")
+
+    _STORE = "a run-time value is changed in place; make a new value instead"
+    __setitem__ = __delitem__ = __setattr__ = __delattr__ = _refusing(_STORE)  # type: ignore[assignment]
+
+
+class SymbolMethod:
+    """`symbol.name`, before it is called."""
+
+    __slots__ = ("name", "symbol")
+    _sgc_symbol = True
+
+    def __init__(self, symbol: Symbol, name: str) -> None:
+        self.symbol = symbol
+        self.name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.symbol.region.trace.expr(f".{self.name}", self.symbol, *args, **kwargs)
+
+
+class Spread:
+    """In a list: the items of list symbol `value`."""
+
+    __slots__ = ("value",)
+    _sgc_symbol = True
+
+    def __init__(self, value: Symbol) -> None:
+        self.value = value
+
+    __bool__ = __iter__ = __len__ = __str__ = __hash__ = _refusing(f"{NATIVE}; {BIND_ADVICE}")  # type: ignore[assignment]
+    __eq__ = _refusing(f"{NATIVE}; {BIND_ADVICE}")  # type: ignore[assignment]
+
+
+class Poison:
+    """A value that could not be followed; `why` says so."""
+
+    __slots__ = ("why",)
+    _sgc_symbol = True
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise refuse(self.why)
+
+    __bool__ = __iter__ = __len__ = __str__ = __format__ = __index__ = __hash__ = _refuse  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _refuse
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __pow__ = __rpow__ = _refuse
+    __getitem__ = __setitem__ = __delitem__ = __contains__ = __call__ = __neg__ = __pos__ = _refuse
+    __enter__ = __exit__ = _refuse
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise refuse(self.why)
+
+
+MARKS = (Symbol, SymbolMethod, Spread, Poison)
+
+
+def is_mark(value: Any) -> bool:
+    """Whether `value` itself is a symbol or a marker."""
+    return type(value) in MARKS
