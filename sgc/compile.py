@@ -77,17 +77,13 @@ def _given(graph: GraphProgram, values: Values) -> dict[str, Any]:
     return {
         param.name: values[param.name]
         for param in graph.graph.params
-        if param.name in values and not _equal(values[param.name], param.default)
+        if param.name in values and values[param.name] is not param.default
     }
-
-
-def _equal(value: Any, default: Any) -> bool:
-    return value is default or (type(value) is type(default) and bool(value == default))
 
 
 def compile_spec(spec: ProgramSpec) -> CompiledProgram:
     """Trace `spec`, its bound arguments as constants. Raises CompileError."""
-    from sgc.trace import trace_program
+    from sgc.trace.tracer import trace_program
     from sgc_ir.verify import verify
 
     with noting_tools() as tools:
