@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
@@ -11,7 +12,7 @@ from typing import Any
 from sgc.cli.inputs import Row
 from sgc_runtime.executor.loop import submit
 
-TICK_S = 0.25  # how often `idle` is called while no row finishes
+TICK_S = 0.5  # how often `tick` is called
 
 Start = Callable[[Row], Coroutine[Any, Any, Any]]
 
@@ -22,19 +23,20 @@ class RowBatch:
     Args:
         start: gives the coroutine that runs a row; what it raises is the row's outcome.
         finished: called with a row and its outcome (a result or an exception).
-        idle: called now and then.
+        tick: called every `TICK_S` seconds.
     """
 
     def __init__(
         self,
         start: Start,
         finished: Callable[[Row, Any], None],
-        idle: Callable[[], None],
+        tick: Callable[[], None],
         parallel: int,
     ) -> None:
         self._start = start
         self._finished = finished
-        self._idle = idle
+        self._tick = tick
+        self._next_tick = time.monotonic() + TICK_S
         self._room = threading.Semaphore(parallel)
         self._events: SimpleQueue[tuple[str, Any, Any]] = SimpleQueue()
         self._running: dict[int, Future[Any]] = {}
@@ -65,10 +67,13 @@ class RowBatch:
         self._events.put(("interrupt", None, None))
 
     def _next_event(self) -> tuple[str, Any, Any]:
+        now = time.monotonic()
+        if now >= self._next_tick:
+            self._next_tick = now + TICK_S
+            self._tick()
         try:
-            return self._events.get(timeout=TICK_S)
+            return self._events.get(timeout=max(self._next_tick - now, 0.0))
         except Empty:
-            self._idle()
             return "tick", None, None
 
     def _read(self, rows: Iterable[Row]) -> None:

@@ -10,7 +10,7 @@ from sgc.cli.failure import say
 from sgc.cli.tally import Tally
 
 LINE_EVERY_S = 5.0
-MAX_FAILURES_SHOWN = 20
+MAX_FAILURES_SHOWN = 10
 
 
 class Display(Protocol):
@@ -76,7 +76,7 @@ class _Lines:
     def update(self, tally: Tally) -> None:
         if time.monotonic() - self._last >= LINE_EVERY_S:
             self._last = time.monotonic()
-            say(f"sgc: {tally.rows}{self._of} rows, {_rates(tally)}")
+            say(f"sgc: {tally.rows}{self._of} rows, {tally.rates()}")
 
     def close(self, tally: Tally, table: bool) -> None:
         if table:
@@ -104,17 +104,12 @@ class _Bar:
         self._console.print(text, markup=False, soft_wrap=True)
 
     def update(self, tally: Tally) -> None:
-        self._bar.update(self._task, completed=tally.rows, rates=_rates(tally))
+        self._bar.update(self._task, completed=tally.rows, rates=tally.rates())
 
     def close(self, tally: Tally, table: bool) -> None:
         self._bar.stop()
         if table:
             self._console.print(_rich_table(tally))
-
-
-def _rates(tally: Tally) -> str:
-    failed = f", {tally.failed} failed" if tally.failed else ""
-    return f"{tally.tokens_per_s:.0f} tokens/s, hit rate {100 * tally.hit_rate:.0f} %{failed}"
 
 
 def _rich_table(tally: Tally) -> Any:

@@ -158,10 +158,11 @@ class _Session:
                 notes.add(row.place, error["message"])
             display.update(self._tally)
 
-        def idle() -> None:
+        def tick() -> None:
+            self._tally.observe(self._backend.stats())
             display.update(self._tally)
 
-        batch = RowBatch(self._start, finished, idle, self._job.settings.parallel)
+        batch = RowBatch(self._start, finished, tick, self._job.settings.parallel)
         guard.ask = batch.interrupt
         batch.run(rows)
 

@@ -33,11 +33,26 @@ class Tally:
     load_seconds: float = 0.0
     started: float = field(default_factory=time.monotonic)
     ended: float | None = None
+    backend: Mapping[str, Any] = field(default_factory=dict)  # its counters, as last observed
 
     def add(self, usage: Usage, failed: bool) -> None:
         self.rows += 1
         self.failed += failed
         self.usage += usage
+
+    def observe(self, backend: Mapping[str, Any]) -> None:
+        """Counters of the backend, which see tokens of rows that still run."""
+        self.backend = backend
+
+    def rates(self) -> str:
+        """Tokens a second and hit rate up to now, in short."""
+        asked, cached, made = (
+            max(getattr(self.usage, name), self.backend.get(name) or 0)
+            for name in ("prompt_tokens", "cached_tokens", "completion_tokens")
+        )
+        failed = f", {self.failed} failed" if self.failed else ""
+        hit_rate = 100 * cached / max(asked, 1)
+        return f"{made / self.seconds:.0f} tokens/s, hit rate {hit_rate:.0f} %{failed}"
 
     def stop(self, backend: Mapping[str, Any]) -> None:
         """The last row has ended. A backend that loaded its model meanwhile says how long."""
@@ -89,7 +104,7 @@ class Tally:
         """The closing table: label and value."""
         usage = self.usage
         rows = f"{self.rows:,}" + (f" ({self.failed:,} failed)" if self.failed else "")
-        loading = f" (and {self.load_seconds:.1f} to load)" if self.load_seconds else ""
+        loading = f" (and {self.load_seconds:.1f} to load)" if self.load_seconds >= 0.05 else ""
         return [
             ("rows", rows),
             ("prompt tokens", f"{usage.prompt_tokens:,}"),

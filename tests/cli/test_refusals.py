@@ -1,0 +1,303 @@
+"""Bad input of every kind: one line with cause and place, the right exit code, no damage."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from cli_support import Result, Sgc
+
+
+def refused(result: Result, code: int, *words: str) -> None:
+    """The command said one line and nothing else."""
+    assert result.code == code, result.err
+    assert result.out == ""
+    assert result.err.startswith("sgc: error: ")
+    assert result.err.count("\n") == 1
+    for word in words:
+        assert word in result.err
+
+
+# -- rows
+
+
+def test_bad_rows_are_named_and_the_others_run(sgc_cli: Sgc, greet: Path, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(
+        '{"name": "Ada"}\n'
+        "not json\n"
+        '{"times": 2}\n'
+        '{"name": "Bo", "age": 3}\n'
+        '{"name": 5}\n'
+        '{"name": "Bo", "times": true}\n'
+        '{"name": "Mallory"}\n'
+        '{"name": "Cy"}\n'
+    )
+    result = sgc_cli("run", greet, "--inputs", path)
+    assert result.code == 1
+    assert [row["index"] for row in result.rows] == list(range(8))
+    assert [row["error"] is None for row in result.rows] == [True, *[False] * 6, True]
+    words = ["not JSON", "missing argument name", "unknown argument age", "expected str"]
+    for line, word in enumerate([*words, "expected int"], 2):
+        error = result.rows[line - 1]["error"]
+        assert error["type"] == "InputError"
+        assert f"{path}:{line}" in error["message"]
+        assert word in error["message"]
+        assert f"{path}:{line}: " in result.err
+
+
+def test_a_failed_call_names_its_node_and_source_line(sgc_cli: Sgc, greet: Path) -> None:
+    result = sgc_cli("run", greet, "--arg", "name=Mallory")
+    assert result.code == 1
+    error = result.rows[0]["error"]
+    assert (error["type"], error["node"]) == ("GenerationError", "g0")
+    assert error["source"] == f"{greet}:8"
+    assert "the line was cut" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("rows.jsonl", b'{"name": "\xff"}', "not UTF-8"),
+        ("rows.json", b'[{"name": "Ada"}', "not JSON"),
+        ("rows.csv", b'name\n"Ada', "not CSV"),
+    ],
+)
+def test_unreadable_inputs(
+    sgc_cli: Sgc, greet: Path, tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    out = tmp_path / "out.jsonl"
+    refused(sgc_cli("run", greet, "--inputs", path, "-o", out), 2, str(path), words)
+    assert not out.exists()
+
+
+def test_missing_inputs(sgc_cli: Sgc, greet: Path, tmp_path: Path) -> None:
+    refused(sgc_cli("run", greet, "--inputs", tmp_path / "no.jsonl"), 2, "no such file")
+    refused(sgc_cli("run", greet, "--inputs", tmp_path), 2, "folder")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "--inputs"),
+        (["name"], "NAME=VALUE"),
+        (["=x"], "NAME=VALUE"),
+        (["name=Ada", "name=Bo"], "twice"),
+        (["name=Ada", "times=two"], "expected int"),
+        (["name=Ada", "age=3"], "unknown argument age"),
+        (["times=3"], "missing argument name"),
+    ],
+)
+def test_bad_arguments(sgc_cli: Sgc, greet: Path, arguments: list[str], words: str) -> None:
+    flags = [part for argument in arguments for part in ("--arg", argument)]
+    refused(sgc_cli("run", greet, *flags), 2, words)
+
+
+def test_rows_and_arguments_together(sgc_cli: Sgc, greet: Path, rows: Path) -> None:
+    refused(sgc_cli("run", greet, "--inputs", rows, "--arg", "name=Ada"), 2, "--inputs")
+
+
+# -- options
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--resume"],
+        ["--backend", "openai"],
+        ["--mode", "fast"],
+        ["--parallel", "0"],
+        ["--temperature", "-1"],
+        ["--top-p", "2"],
+        ["--max-tokens", "many"],
+        ["--kv-tokens", "0"],
+        ["--dtype", "int3"],
+    ],
+)
+def test_wrong_options(sgc_cli: Sgc, greet: Path, flags: list[str]) -> None:
+    refused(sgc_cli("run", greet, "--arg", "name=Ada", *flags), 2)
+
+
+def test_wrong_commands(sgc_cli: Sgc) -> None:
+    refused(sgc_cli("serve"), 2, "serve", "--help")
+    refused(sgc_cli("compile"), 2, "sgc compile --help")
+    refused(sgc_cli(), 2)
+
+
+# -- output
+
+
+def test_output_that_cannot_be_written(
+    sgc_cli: Sgc, greet: Path, rows: Path, tmp_path: Path
+) -> None:
+    for path in (tmp_path, tmp_path / "no" / "out.jsonl"):
+        refused(sgc_cli("run", greet, "--inputs", rows, "-o", path), 2, str(path))
+        refused(sgc_cli("run", greet, "--inputs", rows, "--stats", path), 2, str(path))
+        refused(sgc_cli("compile", greet, "-o", path), 2, str(path))
+
+
+def test_output_equal_to_an_input(sgc_cli: Sgc, greet: Path, rows: Path, tmp_path: Path) -> None:
+    before = rows.read_text(), greet.read_text()
+    refused(sgc_cli("run", greet, "--inputs", rows, "-o", rows), 2, "input")
+    refused(sgc_cli("run", greet, "--inputs", rows, "--stats", rows), 2, "input")
+    refused(sgc_cli("run", greet, "--inputs", rows, "-o", greet), 2, "program")
+    refused(sgc_cli("compile", greet, "-o", greet), 2, "program")
+    refused(sgc_cli("inspect", greet, "-o", greet), 2, "graph")
+    out = tmp_path / "same"
+    refused(sgc_cli("run", greet, "--inputs", rows, "-o", out, "--stats", out), 2, "output")
+    assert (rows.read_text(), greet.read_text()) == before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_write_that_fails(sgc_cli: Sgc, greet: Path) -> None:
+    result = sgc_cli("run", greet, "--arg", "name=Ada", "-o", "/dev/full")
+    refused(result, 2, "/dev/full", "No space left")
+
+
+def test_a_refused_run_leaves_the_old_output(
+    sgc_cli: Sgc, greet: Path, rows: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    out.write_text("kept")
+    assert sgc_cli("run", greet, "--inputs", rows, "-o", out, "--model", "./none.gguf").code == 3
+    assert sgc_cli("run", greet, "--inputs", tmp_path / "none", "-o", out).code == 2
+    greet.write_text("def greet(s: pass")
+    assert sgc_cli("run", greet, "--inputs", rows, "-o", out).code == 2
+    assert out.read_text() == "kept"
+
+
+# -- programs
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("def f(:\n", "broken.py:1"),
+        ("import sgc\nimport no_such_module\n", "broken.py:2: ModuleNotFoundError"),
+        ("import sgc\n\n1 / 0\n", "broken.py:3: ZeroDivisionError"),
+        ("import sys\nsys.exit(0)\n", "SystemExit"),
+        ("x = 1\n", "no program"),
+        ("import sgc\n@sgc.function\nasync def p(s):\n    pass\n", "broken.py:"),
+        ("import sgc\n@sgc.function\ndef a(s): pass\n@sgc.function\ndef b(s): pass\n", "a, b"),
+    ],
+)
+def test_broken_program_files(sgc_cli: Sgc, tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(text)
+    for command in ("run", "inspect"):
+        refused(sgc_cli(command, path), 2, words)
+    refused(sgc_cli("compile", path, "-o", tmp_path / "g.sgc"), 2, words)
+    assert not (tmp_path / "g.sgc").exists()
+
+
+def test_program_files_that_are_none(sgc_cli: Sgc, greet: Path, tmp_path: Path) -> None:
+    refused(sgc_cli("run", tmp_path / "no.py"), 2, "no file")
+    refused(sgc_cli("run", tmp_path), 2, "folder")
+    refused(sgc_cli("run", f"{greet}:gree"), 2, "greet")
+    binary = tmp_path / "binary.py"
+    binary.write_bytes(b"\xff\xfe\x00")
+    refused(sgc_cli("inspect", binary), 2, "binary.py")
+
+
+def test_one_of_several_programs_is_named(sgc_cli: Sgc, tmp_path: Path) -> None:
+    path = tmp_path / "two.py"
+    path.write_text(
+        "import sgc\n"
+        "@sgc.function\ndef a(s):\n    return 'a'\n"
+        "@sgc.function\ndef b(s):\n    return 'b'\n"
+    )
+    assert sgc_cli("run", f"{path}:b").rows[0]["value"] == "b"
+
+
+def test_a_refused_program_is_not_written(sgc_cli: Sgc, tmp_path: Path) -> None:
+    path = tmp_path / "branchy.py"
+    path.write_text(
+        "import sgc\n@sgc.function\ndef branchy(s, n: int):\n    if n:\n        s += 'x'\n"
+    )
+    graph = tmp_path / "g.sgc"
+    graph.write_text("kept")
+    refused(sgc_cli("compile", path, "-o", graph), 2, f"{path}:4")
+    refused(sgc_cli("inspect", path), 2, f"{path}:4")
+    assert graph.read_text() == "kept"
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == ["branchy.py", "g.sgc"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--bind", "name=Ada"], "quotes"),
+        (["--bind", "name"], "NAME=VALUE"),
+        (["--bind", "age=3"], "unknown argument age"),
+        (["--bind", "times=true"], "expected int"),
+    ],
+)
+def test_bad_bindings(
+    sgc_cli: Sgc, greet: Path, tmp_path: Path, flags: list[str], words: str
+) -> None:
+    refused(sgc_cli("compile", greet, "-o", tmp_path / "g.sgc", *flags), 2, words)
+
+
+# -- artefacts
+
+
+def test_broken_artefacts(sgc_cli: Sgc, greet: Path, tmp_path: Path) -> None:
+    graph = tmp_path / "greet.sgc"
+    assert sgc_cli("compile", greet, "-o", graph).code == 0
+    good = graph.read_bytes()
+    flipped = bytearray(good)
+    flipped[-3] ^= 0x10
+    for data in (b"", b"junk", good[: len(good) // 2], bytes(flipped), good + b"x"):
+        graph.write_bytes(data)
+        refused(sgc_cli("run", graph, "--arg", "name=Ada"), 2, str(graph))
+        refused(sgc_cli("inspect", graph), 2, str(graph))
+    refused(sgc_cli("run", tmp_path / "none.sgc"), 2, "none.sgc")
+
+
+def test_a_missing_tool_is_refused_before_the_run(sgc_cli: Sgc, tmp_path: Path) -> None:
+    program = tmp_path / "use.py"
+    program.write_text(
+        "import sgc\n"
+        "@sgc.tool(effect='pure', name='only_here')\ndef only_here(n):\n    return n\n"
+        "@sgc.function\ndef use(s, n: int):\n    return sgc.call(only_here, n)\n"
+    )
+    graph = tmp_path / "use.sgc"
+    assert sgc_cli("compile", program, "-o", graph).code == 0
+    from sgc.lang import tools
+
+    tools._REGISTRY.pop("only_here")
+    refused(sgc_cli("run", graph, "--arg", "n=1"), 2, "only_here", "--tools")
+
+
+# -- models
+
+
+def test_models_that_are_not_to_be_had(sgc_cli: Sgc, greet: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.gguf"
+    foreign.write_bytes(b"GIF89a" + bytes(1000))
+    truncated = tmp_path / "truncated.gguf"
+    truncated.write_bytes(b"GGUF\x03\x00\x00\x00" + bytes(8))
+    empty = tmp_path / "folder"
+    empty.mkdir()
+    for model in (foreign, truncated, empty, "no-such-name", tmp_path / "none.gguf"):
+        result = sgc_cli("run", greet, "--arg", "name=Ada", "--model", model, "--quiet")
+        refused(result, 3, Path(model).name)
+
+
+def test_unknown_model_names(sgc_cli: Sgc) -> None:
+    refused(sgc_cli("models", "path", "nope"), 3, "nope", "smollm2-135m")
+    refused(sgc_cli("models", "fetch", "nope"), 3, "nope")
+
+
+# -- tracebacks
+
+
+def test_tracebacks_only_with_debug(sgc_cli: Sgc, tmp_path: Path) -> None:
+    missing = tmp_path / "none.py"
+    assert "Traceback" not in sgc_cli("run", missing).err
+    shown = sgc_cli("run", missing, "--debug")
+    assert shown.code == 2
+    assert "Traceback" in shown.err
+    assert shown.err.splitlines()[-1].startswith("sgc: error: ")
