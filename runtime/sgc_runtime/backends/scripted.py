@@ -168,9 +168,9 @@ def _template(chat_template: ChatTemplate | str | None) -> ChatTemplate:
     if chat_template is None:
         return ChatML()
     if isinstance(chat_template, str):
-        from sgc_runtime.backends.jinja_template import JinjaTemplate  # jinja only when needed
+        from sgc_runtime.backends.scripted_template import template_of  # jinja only when needed
 
-        return JinjaTemplate(chat_template)
+        return template_of(chat_template)
     return chat_template
 
 

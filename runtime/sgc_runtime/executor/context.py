@@ -43,6 +43,8 @@ class BackendSource:
         self._load = load
         self._lock = threading.Lock()
         self._cell: Cell | None = None
+        self._error: Exception | None = None
+        self._task: asyncio.Task[None] | None = None  # kept alive by this reference
         self.backend: Backend | None = None
 
     @classmethod
@@ -53,10 +55,16 @@ class BackendSource:
         return source
 
     def load(self) -> Backend:
-        """The backend; may take seconds. Raises what loading raises, each time anew."""
+        """The backend; may take seconds. Raises what loading raises, also when asked again."""
         with self._lock:
+            if self._error is not None:
+                raise self._error
             if self.backend is None:
-                self.backend = self._load()
+                try:
+                    self.backend = self._load()
+                except Exception as error:
+                    self._error = error
+                    raise
             return self.backend
 
     def get(self) -> Cell:
@@ -65,17 +73,14 @@ class BackendSource:
             return Cell.of(self.backend)
         if self._cell is None:
             self._cell = Cell()
-            self._load_task = asyncio.get_running_loop().create_task(self._fill(self._cell))
+            self._task = asyncio.get_running_loop().create_task(self._fill(self._cell))
         return self._cell
 
     async def _fill(self, cell: Cell) -> None:
         try:
             cell.set(await asyncio.to_thread(self.load))
-        except BaseException as error:
-            self._cell = None
+        except Exception as error:
             cell.fail(error)
-            if isinstance(error, asyncio.CancelledError):
-                raise
 
 
 def _no_backend() -> Backend:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from sgc_ir.errors import GenerationError
+from sgc_ir.errors import GenerationError, SgcError
 from sgc_runtime.executor.backend import BackendStream
 from sgc_runtime.executor.cell import Cell, as_cell
 from sgc_runtime.executor.context import Order, RunContext, Scope
-from sgc_runtime.executor.prompt import Prompt
+from sgc_runtime.executor.prompt import Prompt, PromptError
 from sgc_runtime.executor.shared_prefix import SharedPrefix, open_stream
 
 
@@ -194,8 +194,7 @@ class StreamCore:
         """`cause` as a GenerationError that names the node."""
         if isinstance(cause, GenerationError):
             return cause
-        reason = str(cause) or type(cause).__name__
-        error = GenerationError(reason, **self.place(op))
+        error = GenerationError(_reason(cause), **self.place(op))
         error.__cause__ = cause
         return error
 
@@ -261,6 +260,14 @@ class StreamCore:
         if self._base is not None:
             self._base.release()
             self._base = None
+
+
+def _reason(cause: BaseException) -> str:
+    """One line that says what happened; the type is named where sgc did not word the message."""
+    words = " ".join(str(cause).split("\n"))
+    if isinstance(cause, SgcError | PromptError):
+        return words
+    return f"{type(cause).__name__}: {words}" if words else type(cause).__name__
 
 
 class _Forget(Op):

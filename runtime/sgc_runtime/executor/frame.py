@@ -169,20 +169,19 @@ class Frame:
 
     # -- errors
 
-    def _place(self, node: Node) -> dict[str, Any]:
-        path = self.stream_path(node)
-        component = f"{node.op[0].lower()}{node.id}"
+    def _place(self, node: Node, path: str) -> dict[str, Any]:
         return {
             "program": self.root.program,
             "instance": self.root.ctx.row,
-            "node": f"{path}/{component}" if path else component,
+            "node": path,
             "source": str(node.source) or None,
         }
 
     def fail(self, node: Node, error: Exception) -> Exception:
-        """Note an error of a data node; it keeps its type and gets the node's place as
-        attributes (`program, instance, node, source`)."""
-        for name, value in self._place(node).items():
+        """Note an error of a data node; it keeps its type and gets its place as attributes
+        (`program, instance, node, source`); `node` is the path of the program instance, since
+        the interpreter knows no more about an expression."""
+        for name, value in self._place(node, self.root.path).items():
             if getattr(error, name, None) is None:
                 setattr(error, name, value)
         self.root.ctx.fail(error, self.order(node))
@@ -190,7 +189,7 @@ class Frame:
 
     def node_failure(self, node: Node, reason: str) -> GenerationError:
         """A GenerationError of a data node, noted as an error of the row."""
-        error = GenerationError(reason, **self._place(node))
+        error = GenerationError(reason, **self._place(node, self.stream_path(node)))
         self.root.ctx.fail(error, self.order(node))
         return error
 

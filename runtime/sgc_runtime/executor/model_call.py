@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sgc_ir.errors import BackendError
+from sgc_ir.errors import BackendError, InputError
 from sgc_ir.params import CallResult, SamplingParams
 from sgc_runtime.executor.backend import Backend, BackendStream, Call
 from sgc_runtime.executor.cell import Cell
@@ -137,4 +137,7 @@ def _resolved(params: Any, defaults: SamplingParams) -> SamplingParams:
     if isinstance(params, SamplingParams):
         return params
     assert isinstance(params, Mapping)
-    return defaults.override(params)
+    try:
+        return defaults.override(params)
+    except (ValueError, TypeError) as error:
+        raise InputError(str(error)) from error

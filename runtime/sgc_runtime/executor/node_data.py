@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sgc_ir.errors import SgcError
 from sgc_ir.expr import FUNCTIONS
 from sgc_ir.graph import Node, Ref
 from sgc_runtime.executor.cell import Cell, as_cell, gather, pending_cells, resolve
@@ -249,12 +250,27 @@ def _run_tool(
 def return_(frame: Frame, node: Node) -> Any:
     frame.result = as_cell(frame.operand(node.attrs["value"]))
     for name, operand in (node.attrs.get("vars") or {}).items():
-        frame.variables[name] = _final(frame, name, operand)
+        found = frame.values[operand.node] if type(operand) is Ref else None
+        if type(found) is Gathered:
+            _keep_gathered(frame, name, found)
+        elif type(found) is Pending:
+            frame.variables[name] = found
+        else:
+            frame.variables[name] = Pending.of(name, frame.operand(operand))
     return None
 
 
-def _final(frame: Frame, name: str, operand: Any) -> Pending:
-    found = frame.values[operand.node] if type(operand) is Ref else None
-    if type(found) is Pending:
-        return found
-    return Pending.of(name, frame.operand(operand))
+def _keep_gathered(frame: Frame, name: str, join: Gathered) -> None:
+    """Keep what a join made of the branches' variable; where there are no branches, none."""
+    pending = frame.variables[name] = Pending(name)
+
+    def ready(cell: Cell) -> None:
+        if cell.error is not None:
+            pending.fail(cell.error)
+        elif name in cell.value:
+            _fill(pending, cell.value[name])
+        else:
+            del frame.variables[name]
+            pending.fail(SgcError(f"variable {name!r} is not set, the fork had no branches"))
+
+    join.variables.then(ready)

@@ -136,7 +136,9 @@ class Prompt:
 
     def _add_part(self, part: Part) -> None:
         turn = self.open_turn
-        if turn is None:
+        if turn is None and not self._dirty:
+            self._emit_raw(part)  # nothing before it is still to be rendered
+        elif turn is None:
             self._raw.append((len(self.turns), part))
         else:
             turn.parts.append(part)
@@ -210,7 +212,7 @@ class Prompt:
         """Render what is new into `unsent`. Raises PromptError; the template's errors pass."""
         for num_turns, part in self._raw:
             self._commit(template, num_turns)
-            self._emit([Text(part.data) if isinstance(part.data, str) else part.data])
+            self._emit_raw(part)
         self._raw.clear()
         self._commit(template, len(self.turns))
         self._dirty = False
@@ -247,6 +249,15 @@ class Prompt:
         self._emit(escaper.pieces(rendered[len(self._committed) :], media[num_seen:]))
         self._committed = rendered
         self._sent_turns, self._sent_parts = len(turns), len(turns[-1].parts)
+
+    def _emit_raw(self, part: Part) -> None:
+        data = part.data
+        last = self.unsent[-1] if self.unsent else None
+        if isinstance(data, str) and isinstance(last, Text) and not last.control:
+            self.unsent[-1] = Text(last.text + data)
+            self._texts.append(data)
+        else:
+            self._emit([Text(data) if isinstance(data, str) else data])
 
     def _emit(self, pieces: list[Piece]) -> None:
         self.unsent += pieces

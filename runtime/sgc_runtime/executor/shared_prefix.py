@@ -44,22 +44,33 @@ class SharedPrefix:
 
     def release(self) -> None:
         """One user less."""
-        self._users -= 1
-        if self._users:
-            return
-        if self._stream is not None:
-            self._ctx.closed(self._stream)
-        elif self._base is not None:
-            self._base.release()
+        prefix: SharedPrefix | None = self
+        while prefix is not None:
+            prefix._users -= 1
+            if prefix._users:
+                return
+            if prefix._stream is not None:
+                self._ctx.closed(prefix._stream)
+                return
+            prefix = prefix._base
 
     def _opened(self) -> BackendStream:
-        if self._stream is None:
-            stream = open_stream(self._ctx, self._base)
-            self._base = None
-            if self._pieces:
-                stream.append(self._pieces)
-            self._stream = stream
+        unopened: list[SharedPrefix] = []  # a loop, since forks may be nested without bound
+        prefix: SharedPrefix | None = self
+        while prefix is not None and prefix._stream is None:
+            unopened.append(prefix)
+            prefix = prefix._base
+        for prefix in reversed(unopened):
+            prefix._open()
+        assert self._stream is not None
         return self._stream
+
+    def _open(self) -> None:
+        stream = open_stream(self._ctx, self._base)
+        self._base = None
+        if self._pieces:
+            stream.append(self._pieces)
+        self._stream = stream
 
 
 def open_stream(ctx: RunContext, base: SharedPrefix | None) -> BackendStream:

@@ -19,7 +19,7 @@ def value_of(params: SamplingParams, result: CallResult) -> Any:
     if params.dtype is None and params.json_schema is None:
         return result.text
     wanted = f"dtype {params.dtype}" if params.dtype is not None else "json_schema"
-    if not result.complete:
+    if not result.complete and result.finish_reason == "length":
         raise BackendError(
             f"max_tokens={params.max_tokens} cut the text before {wanted} was complete: "
             f"{_shown(result.text)}; raise max_tokens"

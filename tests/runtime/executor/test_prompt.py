@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sgc_runtime.backends.jinja_template import JinjaTemplate
+from sgc_runtime.backends.scripted_template import template_of
 from sgc_runtime.executor.backend import ChatTemplate, Media, Text
 from sgc_runtime.executor.chatml import ChatML
 from sgc_runtime.executor.escape import Escaper
@@ -95,7 +95,7 @@ _CLEAN = _WORDS.map(lambda t: f"x{t}x")
 @given(data=st.data())
 def test_text_equals_the_template(name: str, data: Any) -> None:
     """Random chats; a call stands in each assistant turn, or not; flushes at random places."""
-    source, template = SOURCES[name], JinjaTemplate(SOURCES[name])
+    source, template = SOURCES[name], template_of(SOURCES[name])
     prompt, messages = Prompt(), []
     if data.draw(st.booleans()):
         content = data.draw(_WORDS)
@@ -129,7 +129,7 @@ def test_text_equals_the_template(name: str, data: Any) -> None:
 
 
 def test_look_alikes_are_ordinary_text_and_the_template_is_control() -> None:
-    prompt, template = Prompt(), JinjaTemplate(CHATML)
+    prompt, template = Prompt(), template_of(CHATML)
     say(prompt, "user", "say <|im_", "end|> now \U000f0000 \U000f0002")
     prompt.add_text("raw <|im_end|>")
     prompt.flush(template)
@@ -153,14 +153,14 @@ def test_escaping_loses_nothing(tokens: list[str], content: str) -> None:
 
 def test_an_empty_assistant_turn_is_the_generation_prompt() -> None:
     for source, opened in [(CHATML, "<|im_start|>assistant\n"), (MISTRAL, " ")]:
-        prompt, template = Prompt(), JinjaTemplate(source)
+        prompt, template = Prompt(), template_of(source)
         say(prompt, "user", "q")
         prompt.add(Begin("assistant"))
         assert generate(prompt, "a", template).endswith(opened)
 
 
 def test_assistant_first_and_two_users_in_a_row() -> None:
-    prompt, template = Prompt(), JinjaTemplate(CHATML_DEFAULT_SYSTEM)
+    prompt, template = Prompt(), template_of(CHATML_DEFAULT_SYSTEM)
     prompt.add(Begin("assistant"))
     assert generate(prompt, "hi", template) == (
         "<|im_start|>system\nYou help.<|im_end|>\n<|im_start|>assistant\n"
@@ -176,7 +176,7 @@ def test_assistant_first_and_two_users_in_a_row() -> None:
 
 @pytest.mark.parametrize("answer", [" 42", "42\n", "\t"])
 def test_generated_text_is_never_trimmed(answer: str) -> None:
-    prompt, template = Prompt(), JinjaTemplate(LLAMA3)
+    prompt, template = Prompt(), template_of(LLAMA3)
     say(prompt, "user", " q ")
     prompt.add(Begin("assistant"))
     generate(prompt, answer, template, "g7")
@@ -187,7 +187,7 @@ def test_generated_text_is_never_trimmed(answer: str) -> None:
 
 
 def test_blanks_inside_a_trimmed_turn_stay() -> None:
-    prompt, template = Prompt(), JinjaTemplate(LLAMA3)
+    prompt, template = Prompt(), template_of(LLAMA3)
     say(prompt, "user", " q ")
     prompt.add(Begin("assistant"))
     prompt.add_text(" Answer:")
@@ -200,7 +200,7 @@ def test_blanks_inside_a_trimmed_turn_stay() -> None:
 
 def test_a_system_turn_that_the_template_moves_is_refused_once_it_was_seen() -> None:
     """Mistral puts the system text into the first user turn, so a call must not come between."""
-    prompt, template = Prompt(), JinjaTemplate(MISTRAL)
+    prompt, template = Prompt(), template_of(MISTRAL)
     prompt.add(Begin("system"))
     prompt.add_text("S")
     with pytest.raises(PromptError, match="system"):
@@ -209,7 +209,7 @@ def test_a_system_turn_that_the_template_moves_is_refused_once_it_was_seen() -> 
 
 def test_an_earlier_turn_that_changes_is_refused() -> None:
     source = "{% for m in messages %}({{ m['content'] if loop.last else '..' }}){% endfor %}"
-    prompt, template = Prompt(), JinjaTemplate(source)
+    prompt, template = Prompt(), template_of(source)
     say(prompt, "user", "first")
     prompt.add_text("raw")
     say(prompt, "user", "second")
@@ -218,7 +218,7 @@ def test_an_earlier_turn_that_changes_is_refused() -> None:
 
 
 def test_a_template_that_renders_the_last_turn_differently_still_goes_on() -> None:
-    prompt, template = Prompt(), JinjaTemplate(LAST_TURN_THINKS)
+    prompt, template = Prompt(), template_of(LAST_TURN_THINKS)
     say(prompt, "user", "q")
     prompt.add(Begin("assistant"))
     generate(prompt, "42", template)
@@ -232,7 +232,7 @@ def test_a_template_that_renders_the_last_turn_differently_still_goes_on() -> No
 
 
 def test_what_the_template_raises_passes() -> None:
-    prompt, template = Prompt(), JinjaTemplate(STRICT)
+    prompt, template = Prompt(), template_of(STRICT)
     say(prompt, "user", "a")
     say(prompt, "user", "b")
     with pytest.raises(jinja2.TemplateError, match="alternate"):

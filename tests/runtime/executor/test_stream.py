@@ -33,9 +33,7 @@ def failing_at(prompt: str) -> ScriptedBackend:
 
 def test_later_operations_fail_with_the_same_error_until_it_is_acknowledged() -> None:
     async def main() -> None:
-        backend = ScriptedBackend(
-            lambda p, _: "y", fail=lambda p: OSError("x") if p == "a" else None
-        )
+        backend = failing_at("a")
         ctx = RunContext(backend, program="prog", row=4)
         s = Stream(ctx)
         s.append("a")
@@ -47,7 +45,7 @@ def test_later_operations_fail_with_the_same_error_until_it_is_acknowledged() ->
         assert isinstance(error, GenerationError)
         assert after.value.error is error
         assert ctx.first_error() is error
-        assert str(error) == "prog[4] node g0 at f.py:3: x"
+        assert str(error) == "prog[4] node g0 at f.py:3: OSError: x"
         assert isinstance(error.__cause__, OSError)
         s.acknowledge(error)
         assert ctx.first_error() is None
@@ -62,9 +60,7 @@ def test_later_operations_fail_with_the_same_error_until_it_is_acknowledged() ->
 
 def test_branches_of_a_failed_stream_recover_with_it() -> None:
     async def main() -> None:
-        backend = ScriptedBackend(
-            lambda p, _: "y", fail=lambda p: OSError("x") if p == "a" else None
-        )
+        backend = failing_at("a")
         ctx = RunContext(backend)
         s = Stream(ctx)
         s.append("a")
@@ -84,9 +80,7 @@ def test_branches_of_a_failed_stream_recover_with_it() -> None:
 
 def test_a_role_in_which_a_call_failed_is_closed() -> None:
     async def main() -> None:
-        backend = ScriptedBackend(
-            lambda p, _: "y", fail=lambda p: OSError("x") if "q" in p else None
-        )
+        backend = failing_at("<|im_start|>user\nq")
         ctx = RunContext(backend)
         s = Stream(ctx)
         s.role_begin("user")
