@@ -1,4 +1,4 @@
-"""Built-in functions on run-time values: recorded where the table has them, else refused by name."""
+"""Built-in functions on run-time values: recorded where the table has them, else refused."""
 
 from __future__ import annotations
 
@@ -269,7 +269,9 @@ def _question(native: Any) -> Handler:
 
 def _getattr(trace: Trace, value: Any, name: str, *default: Any) -> Any:
     if is_mark(value) or is_mark(name):
-        raise refuse(f"getattr of a run-time value cannot be answered when compiling; {BIND_ADVICE}")
+        raise refuse(
+            f"getattr of a run-time value cannot be answered when compiling; {BIND_ADVICE}"
+        )
     try:
         return trace.runtime.attribute(value, name)
     except AttributeError:
@@ -287,7 +289,9 @@ def _refused(name: str) -> Handler:
         native = getattr(builtins, name)
         if name in ("vars", "dir") and args:
             return trace.runtime.foreign(native, args, kwargs)
-        raise refuse(f"{name}() looks into the running function and is not compiled; name the values")
+        raise refuse(
+            f"{name}() looks into the running function and is not compiled; name the values"
+        )
 
     return call
 

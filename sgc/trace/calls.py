@@ -1,4 +1,4 @@
-"""Calls of rewritten code: user functions run rewritten, modelled ones record, others are foreign."""
+"""Calls: user functions run rewritten, modelled ones record, library code is foreign."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ class Calls:
             return self._lazy(fn, args, kwargs)
         return self.deeper(fn, self.native(fn), args, kwargs)
 
-    def native(self, fn: FunctionType, kept: str | None = None, line: int = 1) -> Callable[..., Any]:
+    def native(
+        self, fn: FunctionType, kept: str | None = None, line: int = 1
+    ) -> Callable[..., Any]:
         """The rewritten form of a user's function."""
         found = self._natives.get(id(fn))
         if found is None:
@@ -106,12 +108,14 @@ class Calls:
         reach = [args, kwargs, *reach_of_function(fn)]
         if any(holds_symbol(value) for value in reach):
             kind = "an async" if fn.__code__.co_flags & inspect.CO_COROUTINE else "a generator"
-            raise refuse(f"{fn.__name__} is {kind} function and got a run-time value; return a list")
+            raise refuse(
+                f"{fn.__name__} is {kind} function and got a run-time value; return a list"
+            )
         return self.trace.runtime.own_iterator(fn(*args, **kwargs))
 
     def _construct(self, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`cls(...)`; `__init__` of user classes runs rewritten."""
-        init, new = cls.__init__, cls.__new__
+        init, new = getattr(cls, "__init__"), cls.__new__  # noqa: B009
         if _is_own(cls.__module__):
             return self.own(cls, args, kwargs)
         if not _is_plain_class(cls) or not holds_symbol((args, kwargs)):
@@ -133,7 +137,9 @@ class Calls:
 
     def own(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a primitive, program or stream method of sgc."""
-        return fn(*map(self.own_argument, args), **{k: self.own_argument(v) for k, v in kwargs.items()})
+        return fn(
+            *map(self.own_argument, args), **{k: self.own_argument(v) for k, v in kwargs.items()}
+        )
 
     def own_argument(self, value: Any) -> Any:
         """An argument for code of sgc: generators and lists of run-time length as one value."""
@@ -199,7 +205,9 @@ def _is_generated(cls: type) -> bool:
 
 
 def _is_plain_class(cls: type) -> bool:
-    return type(cls) is type and (_is_generated(cls) or _is_user(cls.__init__))
+    return type(cls) is type and (
+        _is_generated(cls) or _is_user(getattr(cls, "__init__"))  # noqa: B009
+    )
 
 
 def _name(fn: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import TypeVar
 
 RUNTIME = "$R"  # the running tracer, see `sgc.trace.runtime`
@@ -33,8 +34,8 @@ def constant(value: object) -> ast.Constant:
     return ast.Constant(value)  # type: ignore[arg-type]
 
 
-def tuple_of(items: list[ast.expr]) -> ast.Tuple:
-    return ast.Tuple(items, ast.Load())
+def tuple_of(items: Sequence[ast.expr]) -> ast.Tuple:
+    return ast.Tuple(list(items), ast.Load())
 
 
 def slot(env: str, name: str, ctx: ast.expr_context | None = None) -> ast.Subscript:
@@ -90,8 +91,8 @@ def function(
     name: str, args: ast.arguments, body: list[ast.stmt], where: ast.AST
 ) -> ast.FunctionDef:
     node = ast.FunctionDef(name, args, body or [ast.Pass()], [], None)
-    if hasattr(node, "type_params") or "type_params" in ast.FunctionDef._fields:
-        node.type_params = []  # Python 3.12 on
+    if "type_params" in ast.FunctionDef._fields:  # Python 3.12 on
+        setattr(node, "type_params", [])  # noqa: B010
     return at(node, where)
 
 

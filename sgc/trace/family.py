@@ -23,7 +23,6 @@ from sgc_ir.ops import Op
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sgc.trace.context import Trace
     from sgc.trace.region import Region
 
 _UNEVEN = (
@@ -95,15 +94,6 @@ class Family:
             found = self.branches[key] = Branch(self, BranchStream(self, index))
         return found
 
-    def touch(self, region: Region, node: int) -> None:
-        """`node` was the last one of `region` to do something with this family."""
-        region.order[self.symbol.key] = node
-
-    def after(self, region: Region) -> dict[str, Any]:
-        """The attribute that keeps the family's program order."""
-        last = region.order.get(self.symbol.key)
-        return {} if last is None else {"after": Ref(last)}
-
     def wrote(self, name: str, form: Form) -> None:
         """Some branches have written `name`."""
         old = self.written.get(name)
@@ -159,9 +149,8 @@ class BranchStream(Stream):
         self.is_dirty = False
         self.role = family.role
         attrs = {"fork": self.region.lift(family.symbol), "index": self._index_operand()}
-        attrs |= family.after(self.region)
         self._opener = self.trace.node(Op.GET_FORK_ITEM, attrs, region=self.region)
-        family.touch(self.region, self._opener)
+        self.region.touched[family.symbol.key] = None
 
     def _index_operand(self) -> Any:
         return self.index if isinstance(self.index, int) else self.region.lift(self.index)
@@ -185,7 +174,6 @@ class BranchStream(Stream):
     def add(self, op: Op, attrs: Mapping[str, Any], may_fail: bool | None = None) -> int:
         node = super().add(op, attrs, may_fail)
         self.is_dirty = True
-        self.family.touch(self.region, node)
         return node
 
     def take(self, kind: str) -> Count:
@@ -299,7 +287,7 @@ class RunTimeForks:
 
     def __iadd__(self, x: Any) -> RunTimeForks:
         trace = self.family.trace
-        if is_mark(x) and trace.runtime.may_be_list(x) or holds_spread(x):
+        if (is_mark(x) and trace.runtime.may_be_list(x)) or holds_spread(x):
             self._append_each(x)
         elif isinstance(x, list | tuple):
             raise refuse(
@@ -339,9 +327,8 @@ class RunTimeForks:
         check_mode(mode, family.is_joined)
         family.parent.check_open()
         region = family.region
-        attrs = {"fork": Ref(family.symbol.node), "mode": mode, **family.after(region)}
+        attrs = {"fork": Ref(family.symbol.node), "mode": mode}
         node = family.parent.add(Op.JOIN, attrs)
-        family.touch(region, node)
         family.is_joined = True
         if mode == "gather":
             for name, form in family.written.items():

@@ -146,7 +146,7 @@ class Flow:
         found = self.trace.runtime.dunder(iterable, "__iter__")
         if found is not None:
             return self.iterate(found())
-        iterator = iter(iterable)
+        iterator: Iterator[Any] = iter(iterable)
         if iterator is iterable:
             self.check_iterator(iterator)
         return iterator

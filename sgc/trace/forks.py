@@ -155,7 +155,7 @@ def _static(stream: Stream, width: int, items: list[Any] | None) -> StaticForks:
     ordinal = stream.take("f")
     attrs: dict[str, Any] = {"ordinal": ordinal.lower(trace)}
     number = width if items is None else len(items)
-    attrs |= {"width": number} if number else {"items": []}
+    attrs["width" if number else "items"] = number or []
     node = stream.add(Op.FORK, attrs)
     branches = [_open(stream, node, i, items) for i in range(number)]
     return StaticForks(stream, node, branches)

@@ -38,7 +38,11 @@ def _item_form(form: Form, index: Any) -> Form | None:
     if form.parts is None:
         return form.item
     if form.keys is not None:
-        return form.parts[form.keys.index(index)] if not is_mark(index) and index in form.keys else None
+        return (
+            form.parts[form.keys.index(index)]
+            if not is_mark(index) and index in form.keys
+            else None
+        )
     if type(index) is int and -len(form.parts) <= index < len(form.parts):
         return form.parts[index]
     return form.item
@@ -202,5 +206,3 @@ def _with_star(items: list[Any], count: int, star: int) -> list[Any]:
     behind = count - star - 1
     end = len(items) - behind
     return [*items[:star], items[star:end], *items[end:]]
-
-

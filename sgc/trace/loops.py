@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.trace.counts import ZERO, Count
 from sgc.trace.env import Env
-from sgc.trace.family import BranchStream, entry_form
+from sgc.trace.family import BranchStream, RunTimeForks, entry_form
 from sgc.trace.form import INT, UNKNOWN, Form
 from sgc.trace.operand import form_of
 from sgc.trace.refusal import here, refuse
@@ -176,8 +176,9 @@ class _Loop:
         }
         node = trace.node(Op.LOOP, attrs, body=graph, source=self.place)
         self.outer.passes[node] = self.length
-        for key in region.order:
+        for key in self._used(region):
             self.outer.order[key] = node
+            self.outer.touched[key] = None
         loop = Symbol(self.outer, node, Form("list", form))
         self._leave_streams(region)
         return self._leave_values(loop)
@@ -193,10 +194,14 @@ class _Loop:
             found.append([items[1]] if type(items[1]) is Spread else items[1])
         return found[0] if len(found) == 1 else tuple(found) or None
 
+    def _used(self, region: Region) -> list[Any]:
+        """What keeps its program order across loops: forks, and calls of tools with effects."""
+        return [*region.touched, *(key for key in region.order if key not in region.touched)]
+
     def _after(self, region: Region) -> dict[str, Any]:
-        refs = [Ref(self.outer.order[key]) for key in region.order if key in self.outer.order]
-        unique = tuple(dict.fromkeys(refs))
-        return {} if not unique else {"after": unique[0] if len(unique) == 1 else unique}
+        order = self.outer.order
+        last = max((order[key] for key in self._used(region) if key in order), default=None)
+        return {} if last is None else {"after": Ref(last)}
 
     def _leave_values(self, loop: Symbol) -> Symbol | None:
         """Restore what the passes changed, and give the lists what was appended."""
@@ -287,5 +292,4 @@ def flattened(trace: Trace, lists: Symbol) -> Symbol:
 
 def _walked(value: Any) -> Any:
     """The operand of a leaf: a list, or the fork."""
-    family = getattr(value, "family", None)
-    return value if family is None else family.symbol
+    return value.family.symbol if isinstance(value, RunTimeForks) else value

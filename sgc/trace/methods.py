@@ -65,7 +65,7 @@ class Methods:
     ) -> Any:
         """Python's own method; a symbol in it refuses where it would be hashed or compared."""
         for value in args:
-            if type(value) is Symbol and found.__name__ == "update" or holds_spread(value):
+            if (type(value) is Symbol and found.__name__ == "update") or holds_spread(value):
                 raise refuse(KEY)
         return found(*args, **kwargs)
 

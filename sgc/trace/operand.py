@@ -186,9 +186,7 @@ def rebuild(trace: Trace, symbol: Symbol, structure: bool = False) -> Any:
     if form.parts is None:
         return symbol
     keys = form.keys if form.kind == "dict" and form.keys is not None else range(len(form.parts))
-    values = [
-        _part(trace, symbol, k, f, structure) for k, f in zip(keys, form.parts, strict=True)
-    ]
+    values = [_part(trace, symbol, k, f, structure) for k, f in zip(keys, form.parts, strict=True)]
     if form.kind == "dict":
         return dict(zip(keys, values, strict=True))
     return tuple(values) if form.kind == "tuple" else values

@@ -53,7 +53,7 @@ class Operators:
 
     trace: Trace
 
-    # -- what user classes define -------------------------------------------------------------------
+    # -- what user classes define ---------------------------------------------------
 
     def dunder(self, value: Any, name: str) -> Callable[..., Any] | None:
         """The special method that a user's class defines, to be run rewritten."""
@@ -65,7 +65,7 @@ class Operators:
             return None
         return lambda *args: self.trace.runtime.call(method, value, *args)
 
-    # -- arithmetic -----------------------------------------------------------------------------------
+    # -- arithmetic ---------------------------------------------------
 
     def binary(self, op: str, a: Any, b: Any) -> Any:
         native, _, stem = _BINARY[op]
@@ -105,7 +105,7 @@ class Operators:
         found = self.dunder(a, name)
         return native(a) if found is None else found()
 
-    # -- comparisons ------------------------------------------------------------------------------------
+    # -- comparisons ---------------------------------------------------
 
     def compare(self, op: str, a: Any, b: Any) -> Any:
         if op in ("is", "is not"):
@@ -163,7 +163,7 @@ class Operators:
 
         return self.and_(*(step(op, right) for op, right in pairs))
 
-    # -- logic --------------------------------------------------------------------------------------------
+    # -- logic ---------------------------------------------------
 
     def not_(self, value: Any) -> Any:
         if type(value) is Symbol:
@@ -199,9 +199,7 @@ class Operators:
     def _is_undecided(self, value: Any) -> bool:
         return type(value) is Symbol or holds_spread(value)
 
-    def if_expression(
-        self, test: Any, a: Callable[[], Any], b: Callable[[], Any]
-    ) -> Any:
+    def if_expression(self, test: Any, a: Callable[[], Any], b: Callable[[], Any]) -> Any:
         if not self._is_undecided(test):
             return a() if self.trace.runtime.truth(test) else b()
         left, right = self._on_trial(a, "if"), self._on_trial(b, "if")

@@ -1,4 +1,4 @@
-"""Sorting, and the smallest and largest, of values that a run decides; keys are called once each."""
+"""Sorting, and the least and greatest, of run-time values; a key is called once an item."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ def extreme(trace: Trace, fn: str, args: tuple[Any, ...], key: Any, options: Any
         return options["default"] if best is None else items[best]
     _check_data(items)
     if key is None:
-        return trace.expr(fn, *args, **options) if len(args) > 1 else trace.expr(fn, items, **options)
+        return (
+            trace.expr(fn, *args, **options) if len(args) > 1 else trace.expr(fn, items, **options)
+        )
     if options:
         raise refuse(f"{fn} with key and default on run-time values; leave the default out")
     order = trace.expr("argsort", keys, **({"reverse": True} if fn == "max" else {}))

@@ -36,7 +36,8 @@ class Region:
         self._captured: dict[tuple[int, int], int] = {}  # outer symbol -> Argument node here
         self.reads: dict[tuple[Any, ...], Symbol] = {}  # variable reads that can be shared
         self.iterators: list[Any] = []  # made in this region, so they may be consumed in it
-        self.order: dict[Any, int] = {}  # fork family, or "calls" -> node that touched it last
+        self.order: dict[Any, int] = {}  # fork, or "calls" -> last Loop or Call that used it
+        self.touched: dict[Any, None] = {}  # forks that are used here
         self.index: Symbol | None = None  # pass number, in the body of a loop
         self.passes: dict[int, Length] = {}  # Loop node -> number of its passes
         self.foreign_reads: list[tuple[Any, str]] = []  # (family, name) read from other branches
@@ -102,15 +103,15 @@ class Region:
         """The present state, for `undo`."""
         return (
             len(self.nodes), len(self.params), dict(self.captures), dict(self._captured),
-            dict(self.reads), dict(self.order),
+            dict(self.reads), dict(self.order), dict(self.touched),
         )  # fmt: skip
 
     def undo(self, mark: tuple[Any, ...]) -> None:
         """Go back to `mark`."""
-        num_nodes, num_params, captures, captured, reads, order = mark
+        num_nodes, num_params, captures, captured, reads, order, touched = mark
         del self.nodes[num_nodes:], self.params[num_params:]
         self.captures, self._captured = dict(captures), dict(captured)
-        self.reads, self.order = dict(reads), dict(order)
+        self.reads, self.order, self.touched = dict(reads), dict(order), dict(touched)
 
 
 def _leak(symbol: Symbol) -> str:

@@ -36,8 +36,8 @@ def pattern(node: ast.pattern, thunk: Thunk) -> ast.expr:
             pairs = [emit.tuple_of([thunk(k), pattern(p, thunk)]) for k, p in entries]
             return _record("mapping", emit.tuple_of(pairs), emit.constant(rest))
         case ast.MatchClass(cls, patterns, names, by_name):
-            entries = zip(names, by_name, strict=True)
-            pairs = [emit.tuple_of([emit.constant(n), pattern(p, thunk)]) for n, p in entries]
+            named = zip(names, by_name, strict=True)
+            pairs = [emit.tuple_of([emit.constant(n), pattern(p, thunk)]) for n, p in named]
             return _record("class", thunk(cls), _all(patterns, thunk), emit.tuple_of(pairs))
     raise AssertionError(f"unknown pattern {type(node).__name__}")
 

@@ -1,4 +1,4 @@
-"""Which scope binds each name of a function: its own slots, an outer function's, a cell, a global."""
+"""Which scope binds each name of a function: its own, an outer function's, a cell, a global."""
 
 from __future__ import annotations
 

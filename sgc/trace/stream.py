@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.primitives import Concat, Gen, Image, Primitive, Role, Select, Video, parts_of
@@ -28,12 +28,12 @@ OUTSIDE = (
 
 @dataclass(frozen=True)
 class Written:
-    """A variable whose value node `node` of `region` gives; `of_join` if that is a Join."""
+    """A variable whose value node `node` of `region` gives; `may_be_unset` if that is the Join of a
+    fork that may have no branches."""
 
     region: Region
     node: int
     form: Form
-    has_meta: bool = True
     may_be_unset: bool = False
 
 
@@ -266,7 +266,7 @@ class Stream:
 
     def whole(self, field: str) -> Symbol:
         """The text or the messages at this point."""
-        attrs = {"name": field, "field": f"stream_{field}"}
+        attrs: dict[str, Any] = {"name": field, "field": f"stream_{field}"}
         if self._opener != ROOT_STREAM:
             attrs["of"] = Ref(self.opener)
         self.trace.check_read()
@@ -274,16 +274,16 @@ class Stream:
         return Symbol(self.region, node, STR if field == "text" else Form("list"))
 
     def final_variables(self) -> dict[str, Any]:
-        """Operands of all variables, for the Return."""
-        return {
-            name: self.trace.operand(self.value_of(name, entry, "value"))
-            for name, entry in self.variables.items()
-        }
-
-
-def without_meta(entry: Written, form: Form) -> Written:
-    """The same write with another form."""
-    return replace(entry, form=form, has_meta=False)
+        """Operands of all variables, for the Return. What a join of perhaps no branches made is
+        left to the Join itself, which then sets nothing."""
+        found: dict[str, Any] = {}
+        for name, entry in self.variables.items():
+            if isinstance(entry, Written) and entry.may_be_unset:
+                value: Any = Symbol(entry.region, entry.node)
+            else:
+                value = self.value_of(name, entry, "value")
+            found[name] = self.trace.operand(value)
+        return found
 
 
 def _name(name: Any) -> str:

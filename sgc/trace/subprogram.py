@@ -192,7 +192,7 @@ def run_function(
     """Run the rewritten function of a program."""
     fn = spec.fn
     receiver = getattr(fn, "__self__", None)
-    function = getattr(fn, "__func__", fn)
+    function: Any = getattr(fn, "__func__", fn)
     native = trace.runtime.native(function, spec.source, spec.first_line)
     first = (state,) if receiver is None else (receiver, state)
     return trace.runtime.deeper(function, native, first, dict(arguments))
@@ -262,5 +262,3 @@ def after(region: Region, key: Any) -> dict[str, Any]:
     """The attribute that keeps program order behind the last node of a kind."""
     last = region.order.get(key)
     return {} if last is None else {"after": Ref(last)}
-
-

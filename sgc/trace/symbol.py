@@ -105,7 +105,7 @@ class Symbol:
     __pow__, __rpow__ = _operator("**"), _operator("**", True)
     __lt__, __le__ = _operator("<"), _operator("<=")
     __gt__, __ge__ = _operator(">"), _operator(">=")
-    __eq__, __ne__ = _operator("=="), _operator("!=")  # type: ignore[assignment]
+    __eq__, __ne__ = _operator("=="), _operator("!=")
     __neg__, __pos__ = _unary("neg"), _unary("pos")
 
     _BITS = f"bit operators on run-time values are not compiled; {BIND_ADVICE}"
@@ -114,7 +114,7 @@ class Symbol:
     __matmul__ = __rmatmul__ = __divmod__ = __rdivmod__ = _refusing(_BITS)
 
     __bool__ = _refusing(TRUTH)
-    __hash__ = _refusing(KEY)  # type: ignore[assignment]
+    __hash__ = _refusing(KEY)
     __iter__ = _refusing(f"{NATIVE}, which iterates it; iterate it in a `for` of the program")
     __len__ = _refusing(f"{NATIVE}, which asks for its length; {BIND_ADVICE}")
     __contains__ = _refusing(f"{NATIVE}, which searches it; {BIND_ADVICE}")
@@ -124,7 +124,7 @@ class Symbol:
     __round__ = __abs__ = __reversed__ = __bytes__ = _refusing(f"{NATIVE}; {BIND_ADVICE}")
 
     _STORE = "a run-time value is changed in place; make a new value instead"
-    __setitem__ = __delitem__ = __setattr__ = __delattr__ = _refusing(_STORE)  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __setattr__ = __delattr__ = _refusing(_STORE)
 
 
 class SymbolMethod:
@@ -150,8 +150,8 @@ class Spread:
     def __init__(self, value: Symbol) -> None:
         self.value = value
 
-    __bool__ = __iter__ = __len__ = __str__ = __hash__ = _refusing(f"{NATIVE}; {BIND_ADVICE}")  # type: ignore[assignment]
-    __eq__ = _refusing(f"{NATIVE}; {BIND_ADVICE}")  # type: ignore[assignment]
+    __bool__ = __iter__ = __len__ = __str__ = __hash__ = _refusing(f"{NATIVE}; {BIND_ADVICE}")
+    __eq__ = _refusing(f"{NATIVE}; {BIND_ADVICE}")
 
 
 class Poison:
@@ -166,8 +166,8 @@ class Poison:
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise refuse(self.why)
 
-    __bool__ = __iter__ = __len__ = __str__ = __format__ = __index__ = __hash__ = _refuse  # type: ignore[assignment]
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
+    __bool__ = __iter__ = __len__ = __str__ = __format__ = __index__ = __hash__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _refuse
     __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __pow__ = __rpow__ = _refuse
     __getitem__ = __setitem__ = __delitem__ = __contains__ = __call__ = __neg__ = __pos__ = _refuse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace.operand import holds_symbol
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from sgc.trace.context import Trace
 
 _CONVERSIONS = {"s": "str", "r": "repr", "a": "ascii"}
-_NATIVE = {"str": str, "repr": repr, "ascii": ascii}
+_NATIVE: dict[str, Callable[[Any], str]] = {"str": str, "repr": repr, "ascii": ascii}
 _DATA = (list, tuple, dict)
 
 
@@ -58,7 +59,10 @@ class Texts:
         return format(value, spec)
 
     def _has_format(self, value: Any) -> bool:
-        return type(value).__format__ is not object.__format__ and type(value) not in _DATA
+        native = object.__dict__["__format__"]
+        return getattr(type(value), "__format__", native) is not native and (
+            type(value) not in _DATA
+        )
 
     def _is_run_time(self, value: Any) -> bool:
         return is_mark(value) or (type(value) in _DATA and holds_symbol(value))

@@ -1,4 +1,4 @@
-"""Compiles a program: runs its rewritten function on symbols and gives the graph that it records."""
+"""Compiles a program: runs its rewritten function on symbols and gives the recorded graph."""
 
 from __future__ import annotations
 
