@@ -245,11 +245,9 @@ class StreamCore:
     def share(self) -> SharedPrefix | None:
         """The prompt so far as a prefix with one more user; None while it is empty."""
         if self._backend_stream is not None or self.prompt.unsent:
-            self._base = SharedPrefix(
-                self.ctx, self._base, self._backend_stream, self.prompt.unsent
-            )
-            self._backend_stream = None
-            self.prompt.unsent = []
+            stream, unsent = self._backend_stream, self.prompt.unsent
+            self._base = SharedPrefix(self.ctx, self._base, stream, unsent)
+            self._backend_stream, self.prompt.unsent = None, []
         return self._base.join() if self._base is not None else None
 
     def release(self) -> None:

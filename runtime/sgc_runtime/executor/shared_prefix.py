@@ -57,7 +57,7 @@ class SharedPrefix:
     def _opened(self) -> BackendStream:
         unopened: list[SharedPrefix] = []  # a loop, since forks may be nested without bound
         prefix: SharedPrefix | None = self
-        while prefix is not None and prefix._stream is None:
+        while prefix is not None and (prefix._stream is None or prefix._pieces):
             unopened.append(prefix)
             prefix = prefix._base
         for prefix in reversed(unopened):
@@ -66,11 +66,12 @@ class SharedPrefix:
         return self._stream
 
     def _open(self) -> None:
-        stream = open_stream(self._ctx, self._base)
-        self._base = None
+        if self._stream is None:
+            self._stream = open_stream(self._ctx, self._base)
+            self._base = None
         if self._pieces:
-            stream.append(self._pieces)
-        self._stream = stream
+            self._stream.append(self._pieces)
+            self._pieces = []
 
 
 def open_stream(ctx: RunContext, base: SharedPrefix | None) -> BackendStream:

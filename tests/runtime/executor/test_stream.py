@@ -14,7 +14,7 @@ import pytest
 from sgc_ir.errors import BackendError, GenerationError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.backends.scripted import ScriptedBackend
-from sgc_runtime.executor.backend import RunDefaults
+from sgc_runtime.executor.backend import Media, RunDefaults
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.context import BackendSource, Event, RunContext
 from sgc_runtime.executor.loop import run_sync
@@ -311,6 +311,36 @@ def test_cancelling_releases_everybody_who_waits() -> None:
         late = Stream(ctx).gen("d", {})
         assert isinstance(late.value.error, asyncio.CancelledError)
         await ctx.wait_idle()
+
+    run(main)
+
+
+def test_media_that_the_backend_refuses_fail_the_next_call_also_in_branches() -> None:
+    class NoMedia(ScriptedBackend):
+        def open(self) -> Any:
+            stream = super().open()
+            append = stream.append
+
+            def refuse(pieces: Any) -> None:
+                if any(isinstance(piece, Media) for piece in pieces):
+                    raise BackendError("no images here")
+                append(pieces)
+
+            stream.append = refuse  # type: ignore[method-assign]
+            return stream
+
+    async def main() -> None:
+        ctx = RunContext(NoMedia(lambda p, _: "y"))
+        s = Stream(ctx)
+        first = s.gen("a", {})
+        s.media("image", "x.png")
+        branch = s.fork(2)[1]
+        inner = branch.gen("b", {})
+        own = s.gen("c", {})
+        await ctx.wait_idle()
+        assert first.value.value == "y"
+        for pending in (inner, own):
+            assert "no images here" in str(pending.value.error)
 
     run(main)
 

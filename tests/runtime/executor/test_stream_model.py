@@ -139,23 +139,45 @@ class Model:
         return all(name in s.variables for s in streams for name in names)
 
 
+_TEXTS = st.sampled_from(["a", " b", "", "c\n"])
+_NAMES = st.sampled_from("uvw")
+
+
 @st.composite
 def scripts(draw: Any) -> tuple[list[Step], Model]:
     model, steps = Model(), []
-    small = st.integers(0, 5)
     for _ in range(draw(st.integers(1, 25))):
-        at = draw(small)
-        step: Step = draw(
-            st.one_of(
-                st.tuples(st.just("text"), st.just(at), st.sampled_from(["a", " b", "", "c\n"])),
-                st.tuples(st.just("gen"), st.just(at), st.sampled_from("uvw")),
-                st.tuples(st.just("set"), st.just(at), st.sampled_from("uvw"), st.just("!")),
-                st.tuples(st.just("read"), st.just(at), small, st.sampled_from("uvw")),
-                st.tuples(st.sampled_from(["begin", "end", "append", "gather"]), st.just(at)),
-                st.tuples(st.just("fork"), st.just(at), st.integers(1, 3), st.booleans()),
+        kind = draw(
+            st.sampled_from(
+                [
+                    "gen",
+                    "gen",
+                    "text",
+                    "text",
+                    "fork",
+                    "set",
+                    "read",
+                    "begin",
+                    "end",
+                    "append",
+                    "gather",
+                ]
             )
         )
-        clean = step[0] != "gather" or (at < len(model.families) and model.gathers_cleanly(at))
+        known = len(model.families if kind in ("append", "gather") else model.streams)
+        at = draw(st.integers(0, max(known - 1, 0)))
+        step: Step = (kind, at)
+        if kind == "text":
+            step += (draw(_TEXTS),)
+        elif kind == "gen":
+            step += (draw(_NAMES),)
+        elif kind == "set":
+            step += (draw(_NAMES), "!")
+        elif kind == "read":
+            step += (draw(st.integers(0, known - 1)), draw(_NAMES))
+        elif kind == "fork":
+            step += (draw(st.integers(1, 3)), draw(st.booleans()))
+        clean = kind != "gather" or (at < known and model.gathers_cleanly(at))
         if model.allows(step) and clean:
             model.do(step)
             steps.append(step)
