@@ -19,14 +19,14 @@ def filter_probs(probs: torch.Tensor, params: Sequence[SamplingParams]) -> None:
     likely as the last one kept are kept too, so no order of sorting shows. Rows stay
     unnormalised.
     """
-    threshold = torch.tensor([p.min_p for p in params]).to(probs) * probs.amax(-1)
     cut = [i for i, p in enumerate(params) if p.top_k > 0 or p.top_p < 1.0]
+    if not cut and all(p.min_p == 0.0 for p in params):
+        return
+    threshold = torch.tensor([p.min_p for p in params]).to(probs) * probs.amax(-1)
     if cut:
         chosen = [params[i] for i in cut]
         rows = torch.tensor(cut, device=probs.device)
         threshold[rows] = torch.maximum(threshold[rows], _rank_threshold(probs[rows], chosen))
-    elif not any(p.min_p > 0.0 for p in params):
-        return
     probs.masked_fill_(probs < threshold[:, None], 0.0)
 
 
