@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from sgc.lang.current import current_driver
 from sgc.lang.function import ProgramSpec, make_spec
+from sgc.lang.reach import reach, unchanged
 from sgc.runnable import Execute, Runnable, Values
 from sgc_ir.errors import CompileError, InputError, SgcError, ToolError
 
@@ -30,6 +31,7 @@ class Program(Runnable):
         self.__doc__ = spec.fn.__doc__
         self._lock = threading.Lock()
         self._told = False
+        self._kept: tuple[list[Any], CompiledProgram | SgcError] | None = None
 
     def __repr__(self) -> str:
         return f"<sgc program {self.spec.name} at {self.spec.place}>"
@@ -71,13 +73,28 @@ class Program(Runnable):
 
     def _executor(self, mode: str) -> tuple[str, Execute]:
         if mode != "interpreted":
-            try:
-                return self.compile()._executor("compiled")
-            except (CompileError, InputError, ToolError) as error:
-                if mode == "compiled":
-                    raise
-                self._tell(error)
+            compiled = self._compiled()
+            if not isinstance(compiled, SgcError):
+                return compiled._executor("compiled")
+            if mode == "compiled":
+                raise compiled.with_traceback(None)
+            self._tell(compiled)
         return "interpreted", self._interpret
+
+    def _compiled(self) -> CompiledProgram | SgcError:
+        """The graph for the globals and closures as they are now, or why there is none."""
+        now = reach(self.spec.fn, self.spec.bound.values())
+        with self._lock:
+            if self._kept is not None and unchanged(self._kept[0], now):
+                return self._kept[1]
+        found: CompiledProgram | SgcError
+        try:
+            found = self.compile()
+        except (CompileError, InputError, ToolError) as error:
+            found = error
+        with self._lock:
+            self._kept = (now, found) if now is not None else None
+        return found
 
     def _tell(self, error: SgcError) -> None:
         with self._lock:

@@ -12,12 +12,18 @@ from sgc_ir.errors import CompileError
 from sgc_ir.graph import Source
 
 _OWN_PREFIXES = ("sgc.lang.", "sgc.trace.", "sgc_ir.", "sgc_runtime.")
-_OWN_MODULES = frozenset({"sgc.program", "sgc.running", "sgc.compile", "contextlib", "functools"})
+_OWN_MODULES = frozenset(
+    {"sgc", "sgc.program", "sgc.running", "sgc.compile", "contextlib", "functools"}
+)
+
+
+def is_own_module(module: str) -> bool:
+    """Whether a module belongs to the language itself; programs that come with sgc do not."""
+    return module in _OWN_MODULES or module.startswith(_OWN_PREFIXES)
 
 
 def _own(frame: FrameType) -> bool:
-    module = frame.f_globals.get("__name__", "")
-    return module in _OWN_MODULES or module.startswith(_OWN_PREFIXES)
+    return is_own_module(frame.f_globals.get("__name__", ""))
 
 
 def caller_source() -> Source:
@@ -39,13 +45,14 @@ def raised_at(error: BaseException) -> Source:
     found = Source()
     trace = error.__traceback__
     while trace is not None:
-        if not _own(trace.tb_frame) and not _library(trace.tb_frame.f_code.co_filename):
+        if not _own(trace.tb_frame) and not is_library(trace.tb_frame.f_code.co_filename):
             found = Source(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return found
 
 
 @lru_cache(maxsize=256)
-def _library(file: str) -> bool:
+def is_library(file: str) -> bool:
+    """Whether a code file is Python's own or an installed package's."""
     folders = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
     return file.startswith(tuple(folder + os.sep for folder in folders))
