@@ -86,8 +86,8 @@ class LocalBackend:
         with self._lock:
             self._closed = True
             loading = self._loading
-        if loading is not None and loading.exception() is None:
-            loading.result().engine.close()
+        if loading is not None:
+            loading.add_done_callback(_close_engine)  # at once, or when a load in progress ends
 
     async def engine(self) -> LoadedEngine:
         """The `LoadedEngine`, loaded once for all who wait."""
@@ -116,6 +116,11 @@ class LocalBackend:
             return
         self._load_seconds = time.perf_counter() - begin
         self._loading.set_result(loaded)
+
+
+def _close_engine(loading: Future[LoadedEngine]) -> None:
+    if loading.exception() is None:
+        loading.result().engine.close()
 
 
 class LocalStream:

@@ -17,6 +17,8 @@ from sgc_runtime.engine.request import Outcome, Prefix, Request, State
 
 Post = partial[None]
 
+_CLOSE_TIMEOUT_S = 1.0
+
 
 class Engine:
     """Runs an `EngineCore`; its methods may be called from any thread and return at once.
@@ -41,11 +43,11 @@ class Engine:
 
     def cancel(self, requests: Sequence[Request]) -> None:
         """Drop requests that nobody waits for; within one step their slots are free."""
-        self._send(partial(self._cancel, tuple(requests)))
+        self._send_if_open(partial(self._cancel, tuple(requests)))
 
     def forget(self, prefixes: Sequence[Prefix]) -> None:
         """Let what lies behind these soft holds leave the tree."""
-        self._send(partial(self._forget, tuple(prefixes)))
+        self._send_if_open(partial(self._forget, tuple(prefixes)))
 
     def post(
         self, loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: Any
@@ -54,12 +56,15 @@ class Engine:
         self._mail.setdefault(loop, []).append(partial(callback, *args))
 
     def close(self) -> None:
-        """End the thread; what is unfinished fails with BackendError."""
+        """End the thread after the step in progress; what is unfinished fails with BackendError.
+
+        Waits for the thread, but no longer than a second.
+        """
         with self._wake:
             self._closing = True
             self._wake.notify()
         if threading.current_thread() is not self._thread:
-            self._thread.join()
+            self._thread.join(timeout=_CLOSE_TIMEOUT_S)
 
     # -- the thread ---------------------------------------------------------------------------
 
@@ -99,11 +104,15 @@ class Engine:
                 continue
 
     def _send(self, command: Post) -> None:
+        if not self._send_if_open(command):
+            raise BackendError("the engine is closed; make a new backend")
+
+    def _send_if_open(self, command: Post) -> bool:
         with self._wake:
-            if self._closing:
-                raise BackendError("the engine is closed; open a new backend")
-            self._inbox.append(command)
-            self._wake.notify()
+            if not self._closing:
+                self._inbox.append(command)
+                self._wake.notify()
+            return not self._closing
 
     def _add(self, requests: Sequence[Request]) -> None:
         for request in requests:
