@@ -174,3 +174,34 @@ def as_cell(operand: Any) -> Cell:
     cell = Cell()
     resolve(operand, lambda value, error: cell.fail(error) if error else cell.set(value))
     return cell
+
+
+class ListCell(Cell):
+    """A list whose length may be known before all of its items.
+
+    Attributes:
+        items: gets the list of operands (plain values and Cells).
+    """
+
+    __slots__ = ("items",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.items = Cell()
+
+    @classmethod
+    def holding(cls, operands: list[Any]) -> ListCell:
+        """The list of `operands`."""
+        cell = cls()
+        cell.give(operands)
+        return cell
+
+    def give(self, operands: list[Any]) -> None:
+        """The length is known now, and the items, some still to come."""
+        self.items.set(operands)
+        as_cell(operands).forward(self)
+
+    def fail(self, error: BaseException) -> None:
+        """No list will come."""
+        self.items.fail(error)
+        super().fail(error)

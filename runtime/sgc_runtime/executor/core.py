@@ -140,26 +140,29 @@ class StreamCore:
         if self._pumping:  # called from inside an operation: the loop below goes on by itself
             return
         self._pumping = True
-        queue = self._queue
-        while self._current is None and queue and self._started:
-            op = queue.popleft()
-            if self.error is not None:
-                op.skip(self, self.error)
-                continue
-            self._current = op
-            operand = op.operand
-            if isinstance(operand, _WAITABLE):
-                cell = as_cell(operand)
-                if cell.done:
-                    self._settle(op, cell)
-                else:
-                    cell.then(self._operand_ready)
-            else:
-                self._run(op, operand)
-        self._pumping = False
-        if self._current is None and not queue and self._active:
+        try:
+            while self._current is None and self._queue and self._started:
+                self._take(self._queue.popleft())
+        finally:
+            self._pumping = False
+        if self._current is None and not self._queue and self._active:
             self._active = False
             self.ctx.leave()
+
+    def _take(self, op: Op) -> None:
+        if self.error is not None:
+            op.skip(self, self.error)
+            return
+        self._current = op
+        operand = op.operand
+        if not isinstance(operand, _WAITABLE):
+            self._run(op, operand)
+            return
+        cell = as_cell(operand)
+        if cell.done:
+            self._settle(op, cell)
+        else:
+            cell.then(self._operand_ready)
 
     def _operand_ready(self, cell: Cell) -> None:
         if self._current is not None:  # None: aborted meanwhile

@@ -60,7 +60,6 @@ class Frame:
         "result",
         "root",
         "run",
-        "started",
         "values",
         "variables",
     )
@@ -84,7 +83,6 @@ class Frame:
         self.body_root = body_root
         self.values: list[Any] = []
         self.opened: list[Stream] = []  # branches that end with this frame
-        self.started: dict[int, Cell] = {}  # loops: done when all passes have been started
         self.result: Cell = Cell.of(None)
         self.variables: dict[str, Pending] = {}
         self.dispatched = Cell()

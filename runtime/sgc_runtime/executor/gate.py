@@ -52,16 +52,21 @@ class Gate:
         if self._running:
             return
         self._running = True
-        while self._queue and not self._held:
-            cells, begin, hold = self._queue[0]
-            waiting = next((cell for cell in cells if not cell.done), None)
-            if waiting is not None:
-                waiting.then(lambda _: self._run())
-                break
-            self._queue.popleft()
-            self._held = hold
-            begin(next((cell.error for cell in cells if cell.error is not None), None))
-        self._running = False
+        try:
+            while self._queue and not self._held and self._start(*self._queue[0]):
+                pass
+        finally:
+            self._running = False
+
+    def _start(self, cells: list[Cell], begin: Begin, hold: bool) -> bool:
+        waiting = next((cell for cell in cells if not cell.done), None)
+        if waiting is not None:
+            waiting.then(lambda _: self._run())
+            return False
+        self._queue.popleft()
+        self._held = hold
+        begin(next((cell.error for cell in cells if cell.error is not None), None))
+        return True
 
 
 class Family:
@@ -77,10 +82,6 @@ class Family:
     def __init__(self, branches: Cell, gate: Gate | None) -> None:
         self.branches = branches
         self.gate = gate
-
-    def view(self) -> Family:
-        """The same branches behind a gate of its own, for the holder of this one's gate."""
-        return Family(self.branches, Gate())
 
 
 class Branch(NamedTuple):

@@ -7,12 +7,13 @@ from typing import Any
 from sgc_ir.errors import SgcError
 from sgc_ir.expr import FUNCTIONS
 from sgc_ir.graph import Node, Ref
-from sgc_runtime.executor.cell import Cell, as_cell, gather, pending_cells, resolve
+from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather, pending_cells, resolve
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Gathered
 from sgc_runtime.executor.handle import Handle
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.stream import Stream, unset_reason
+from sgc_runtime.executor.tools import own_copy
 
 
 def constant_text(frame: Frame, node: Node) -> Any:
@@ -60,13 +61,16 @@ def _read(frame: Frame, node: Node, target: Any, field: str) -> Any:
         return _read_handle(frame, node, target, field)
     if kind is Gathered:
         return _read_gathered(frame, node, target, field)
-    if kind is Cell:
+    if isinstance(target, Cell):
         return _read_later(frame, node, target, field)
     return {} if field == "meta" else target
 
 
 def _read_gathered(frame: Frame, node: Node, join: Gathered, field: str) -> Any:
     name = node.attrs["name"]
+    if join.variables.done and join.variables.error is None and name in join.variables.value:
+        found: Pending = join.variables.value[name]
+        return found if field == "value" else found.meta
     pending = Pending(name)
 
     def ready(cell: Cell) -> None:
@@ -178,10 +182,25 @@ def expression(frame: Frame, node: Node) -> Any:
         frame.in_stream(node, lambda stream: stream.set(name, operand))
         return operand
     function = FUNCTIONS[fn]
-    result = _evaluate(frame, node, function.call, args, kwargs)
+    result = _early(fn, args)
+    if result is None:
+        result = _evaluate(frame, node, function.call, args, kwargs)
     if frame.chain is not None and not function.total:
         frame.chain.guard(as_cell(result))
     return _appended(frame, node, result) if node.attrs.get("append") else result
+
+
+def _early(fn: str, args: Any) -> Any:
+    """Length or item of a list whose other items are still to come; None where there is none."""
+    if fn not in ("getitem", "len") or not isinstance(args[0], ListCell):
+        return None
+    items = args[0].items
+    if not items.done or items.error is not None:
+        return None
+    if fn == "len":
+        return len(items.value)
+    index, length = args[1], len(items.value)
+    return items.value[index] if type(index) is int and -length <= index < length else None
 
 
 def _evaluate(frame: Frame, node: Node, call: Any, args: Any, kwargs: Any) -> Any:
@@ -238,7 +257,7 @@ def _run_tool(
     stream: Stream, operand: Any, tool: Any, node: Node, order: Any, result: Cell
 ) -> None:
     def resolved(value: Any, _: BaseException | None) -> None:
-        ordinal, args, kwargs = value
+        ordinal, args, kwargs = own_copy(value)
         stream.tool_call(tool, args, kwargs, node.source, ordinal, order).forward(result)
 
     resolve(operand, resolved)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from sgc_ir.errors import InputError
-from sgc_ir.graph import MISSING, ROOT_STREAM, Node, Ref
-from sgc_runtime.executor.cell import Cell, as_cell, gather
+from sgc_ir.graph import MISSING, ROOT_STREAM, Node, Param, Ref
+from sgc_ir.types import check_value
+from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.frame import BodyRoot, Frame
-from sgc_runtime.executor.gate import Family
+from sgc_runtime.executor.gate import Family, Gate
 from sgc_runtime.executor.handle import Handle
 from sgc_runtime.executor.operations import ForkPoint
 from sgc_runtime.executor.pending import Pending
@@ -50,12 +51,32 @@ def _callee_params(frame: Frame, node: Node) -> dict[str, Any]:
     given = node.attrs["args"]
     params: dict[str, Any] = {}
     for param in graph.params:
-        value = frame.operand(given[param.name]) if param.name in given else param.default
-        if value is MISSING:
+        if param.name in given:
+            params[param.name] = _checked(frame, node, param, frame.operand(given[param.name]))
+        elif param.default is MISSING:
             error = InputError(f"{graph.name}: missing argument {param.name}; give a value")
-            value = Cell.failed(frame.fail(node, error))
-        params[param.name] = as_cell(value) if isinstance(value, tuple | list | dict) else value
+            params[param.name] = Cell.failed(frame.fail(node, error))
+        else:
+            params[param.name] = param.default
     return params
+
+
+def _checked(frame: Frame, node: Node, param: Param, operand: Any) -> Any:
+    """The operand as a value or Cell that fits the parameter's annotation."""
+    if not param.annotation:
+        return as_cell(operand) if isinstance(operand, tuple | list | dict) else operand
+    checked = Cell()
+
+    def check(value: Any) -> Any:
+        try:
+            check_value(value, param.annotation)
+        except ValueError as error:
+            name = node.attrs["callee"]
+            raise InputError(f"{name}: argument {param.name}: {error}") from None
+        return value
+
+    frame.compute(node, operand, check, checked)
+    return checked
 
 
 def _start_callee(
@@ -76,25 +97,30 @@ def _start_callee(
 
 def loop(frame: Frame, node: Node) -> Cell:
     run = _LoopRun(frame, node)
-    frame.started[node.id] = run.started
     frame.defer()
     frame.in_stream(node, run.prepare, run.give_up)
     return run.values
 
 
 class _LoopRun:
-    """A loop from its place in the program until all its passes have been started."""
+    """A loop from its place in the program until all its passes have been started.
+
+    It takes its place at the gates of all families that it walks or captures at once, and leaves
+    each as soon as its passes have begun whatever they do there.
+    """
 
     def __init__(self, frame: Frame, node: Node) -> None:
         self.frame = frame
         self.node = node
-        self.values = Cell()
-        self.started = Cell()
+        self.values = ListCell()
         self._over = [self._outer(ref) for ref in node.attrs["over"]]
         self._captures = {p: self._outer(ref) for p, ref in node.attrs["captures"].items()}
         self._root: BodyRoot | None = None
         self._point: ForkPoint | None = None
-        self._families: list[Family] = []
+        walked = [*self._over, *self._captures.values()]
+        gates = [x.gate for x in walked if type(x) is Family and x.gate is not None]
+        self._gates = list({id(gate): gate for gate in gates}.values())
+        self._tickets = [_hold(gate) for gate in self._gates]
         self._chain: EffectChain | None = None
         self._close_chain: Callable[[], None] | None = None
         if frame.chain is not None:
@@ -107,21 +133,14 @@ class _LoopRun:
         return as_cell(self.frame.operand(operand))
 
     def prepare(self, stream: Stream) -> None:
-        """The loop's stream is there: keep its state, queue at the gates of all families."""
+        """The loop's stream is there: keep its state, wait for the lengths."""
         self._stream = stream
-        frame, node = self.frame, self.node
-        if frame.body_root is not None and node.stream == ROOT_STREAM:
-            self._root = frame.body_root
+        if self.frame.body_root is not None and self.node.stream == ROOT_STREAM:
+            self._root = self.frame.body_root
         else:
             self._root = self._keep(stream)
-        walked = [*self._over, *self._captures.values()]
-        self._families = list({id(f): f for f in walked if type(f) is Family and f.gate}.values())
-        tickets = [self._hold(family) for family in self._families]
-        lengths = [x.branches if type(x) is Family else x for x in self._over]
-        after = node.attrs.get("after")
-        before = frame.started.get(after.node) if type(after) is Ref else None
-        waits = [*tickets, *([before] if before is not None else [])]
-        waits += [x for x in lengths if isinstance(x, Cell)]
+        lengths = [_length_of(x) for x in self._over]
+        waits = [*self._tickets, *[x for x in lengths if isinstance(x, Cell)]]
         gather(waits, self._start)
 
     def _keep(self, stream: Stream) -> BodyRoot | None:
@@ -139,39 +158,27 @@ class _LoopRun:
             stream.messages(node.source, order) if reads else Cell.of([]),
         )
 
-    def _hold(self, family: Family) -> Cell:
-        ticket = Cell()
-        assert family.gate is not None
-        family.gate.hold(lambda _: ticket.set(None))
-        return ticket
-
     def _start(self, error: BaseException | None) -> None:
         if error is not None:
-            self.values.fail(error)
-            self._finish()
+            self.give_up(error)
             return
         try:
-            columns = [self._column(x) for x in self._over]
+            columns = [_column(x) for x in self._over]
         except Exception as failure:
-            self.values.fail(self.frame.fail(self.node, failure))
-            self._finish()
+            self.give_up(self.frame.fail(self.node, failure))
             return
-        views = {id(family): family.view() for family in self._families}
+        views = {id(gate): Gate() for gate in self._gates}
         captures = {
-            name: views[id(x)] if type(x) is Family and x.gate else x
+            name: Family(x.branches, views[id(x.gate)]) if type(x) is Family and x.gate else x
             for name, x in self._captures.items()
         }
         passes = [
             self._pass(i, items, captures) for i, items in enumerate(zip(*columns, strict=False))
         ]
-        as_cell([body.result for body in passes]).forward(self.values)
-        gather([body.dispatched for body in passes], lambda _: self._finish())
-
-    @staticmethod
-    def _column(x: Any) -> Any:
-        if type(x) is Family:
-            return range(len(x.branches.value))
-        return list(x.value if isinstance(x, Cell) else x)
+        self.values.give([body.result for body in passes])
+        for gate in self._gates:
+            views[id(gate)].enter([], _release(gate))
+        gather([body.dispatched for body in passes], lambda _: self._end())
 
     def _pass(self, i: int, items: tuple[Any, ...], captures: dict[str, Any]) -> Frame:
         node, frame = self.node, self.frame
@@ -186,17 +193,40 @@ class _LoopRun:
         return body
 
     def give_up(self, error: BaseException) -> None:
-        """The loop's stream will never be there."""
+        """There will be no passes."""
         self.values.fail(error)
-        self._finish()
+        for gate, ticket in zip(self._gates, self._tickets, strict=True):
+            ticket.then(_release(gate))
+        self._end()
 
-    def _finish(self) -> None:
-        for family in self._families:
-            assert family.gate is not None
-            family.gate.release()
+    def _end(self) -> None:
         if self._point is not None:
             self._point.close()
         if self._close_chain is not None:
             self._close_chain()
-        self.started.set(None)
         self.frame.undefer()
+
+
+def _hold(gate: Gate) -> Cell:
+    ticket = Cell()
+    gate.hold(lambda _: ticket.set(None))
+    return ticket
+
+
+def _release(gate: Gate) -> Callable[[Any], None]:
+    return lambda _: gate.release()
+
+
+def _length_of(x: Any) -> Any:
+    """The cell that tells how often `x` can be walked; plain data tells it at once."""
+    if type(x) is Family:
+        return x.branches
+    return x.items if isinstance(x, ListCell) else x
+
+
+def _column(x: Any) -> Any:
+    """One item a pass; items of a list may still be Cells."""
+    if type(x) is Family:
+        return range(len(x.branches.value))
+    known = _length_of(x)
+    return list(known.value if isinstance(known, Cell) else known)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sgc_ir.graph import ROOT_STREAM, Node, Ref
 from sgc_ir.params import SamplingParams
-from sgc_runtime.executor.cell import Cell, as_cell, resolve
+from sgc_runtime.executor.cell import Cell, ListCell, as_cell, resolve
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Family, Gate, Gathered
 from sgc_runtime.executor.operations import ForkPoint
@@ -175,7 +175,7 @@ def join(frame: Frame, node: Node) -> Any:
 def _gathered(frame: Frame, name: str, writers: Any) -> Pending:
     values = [frame.operand(writer) for writer in writers]
     metas = [_meta_of(frame, writer) for writer in writers]
-    return Pending(name, "", as_cell(values), as_cell(metas))
+    return Pending(name, "", ListCell.holding(values), as_cell(metas))
 
 
 def _meta_of(frame: Frame, writer: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sgc_ir.errors import GenerationError
 from sgc_ir.params import Usage
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.stream import Stream, is_unnamed
@@ -81,8 +82,23 @@ class FinishedState:
         return self._table[name].meta.result()
 
     def text(self) -> str:
-        """The whole text of the root stream; up to the failure when the row failed."""
-        return self._stream.current_text() if self._stream is not None else ""
+        """The whole text of the root stream; up to the failure when the row failed.
+
+        Raises GenerationError when the chat template refuses the turns as they are at the end.
+        """
+        if self._stream is None:
+            return ""
+        try:
+            return self._stream.current_text()
+        except Exception as error:
+            if self._error is not None:
+                return self._stream.core.prompt.sent_text()
+            raise GenerationError(
+                f"the chat template cannot render the text: {error}",
+                program=self._stream.program,
+                instance=self._stream.ctx.row,
+                node=self._stream.path,
+            ) from error
 
     def messages(self) -> list[dict[str, Any]]:
         """Role turns of the root stream as plain data."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from sgc_ir.errors import GenerationError
 from sgc_ir.params import SamplingParams
-from sgc_runtime.executor.cell import Cell, gather
+from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather
 from sgc_runtime.executor.context import Order, RunContext, Scope
 from sgc_runtime.executor.core import Op, StreamCore
 from sgc_runtime.executor.model_call import ModelCall
@@ -292,8 +292,7 @@ class Stream:
                     raise self.failure(unset_reason(name, branch), op)
             values = [p.value for p in found if p is not None]
             metas = [p.meta for p in found if p is not None]
-            gathered[name] = Pending.of(name, values)
-            gathered[name].meta = Pending.of(name, metas).value
+            gathered[name] = Pending(name, "", ListCell.holding(values), as_cell(metas))
         self.variables.update(gathered)
         for branch in branches:
             branch.close()

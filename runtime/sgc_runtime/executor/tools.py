@@ -85,6 +85,17 @@ def plain_json(value: Any, depth: int = 0) -> Any:
     raise ValueError(f"a {kind.__name__}")
 
 
+def own_copy(value: Any) -> Any:
+    """`value` with lists, dicts and tuples copied, so that a tool cannot change the original."""
+    if type(value) is list:
+        return [own_copy(item) for item in value]
+    if type(value) is tuple:
+        return tuple([own_copy(item) for item in value])
+    if type(value) is dict:
+        return {key: own_copy(item) for key, item in value.items()}
+    return value
+
+
 def check_tools(wanted: Mapping[str, str], tools: Mapping[str, Tool]) -> None:
     """Raise ToolError unless every tool of `wanted` (name -> effect) is there with that effect."""
     for name, effect in wanted.items():

@@ -337,3 +337,20 @@ def test_missing_and_changed_tools_are_refused_before_the_run() -> None:
     with pytest.raises(ToolError, match="t is not registered"):
         run_graph(program_of(g.done(), tools={"t": "pure"}), backend)
     assert backend.calls == []
+
+
+def test_arguments_of_sub_programs_are_checked_when_they_are_there() -> None:
+    sub = GraphBuilder("sub")
+    sub.params = (Param("n", "int"), Param("s", "str", "d"))
+    sub.arg("n", append=True)
+    v = sub.gen("v")
+    sub_graph = sub.done(v, v=v)
+    g = GraphBuilder()
+    a = g.gen("a")
+    g.add(Op.SUB_PROGRAM, callee="sub", args={"n": g.expr("int", a)})
+    g.add(Op.SUB_PROGRAM, callee="sub", args={"n": a})
+    backend = ScriptedBackend(lambda *_: "7")
+    state = run_graph(program_of(g.done(a, a=a), sub_graph), backend)
+    assert isinstance(state.error(), InputError)
+    assert "sub: argument n" in str(state.error())
+    assert set(prompts(backend)) == {"g0", "c0/g0"}

@@ -239,6 +239,25 @@ def test_a_tool_that_raises_stops_later_effects_only() -> None:
     assert log == ["free"]
 
 
+def test_a_tool_gets_copies_and_gives_a_copy() -> None:
+    kept: list[Any] = []
+
+    def work(data: dict[str, Any]) -> dict[str, Any]:
+        data["items"].append("changed")
+        kept.append(data)
+        return data
+
+    tools = {"t": PlainTool(work, "t", "pure")}
+    g = GraphBuilder(data=MISSING)
+    data = g.arg("data")
+    result = g.add(Op.CALL, tool="t", effect="pure", args=(data,))
+    program = program_of(g.done((data, result)), tools={"t": "pure"})
+    given = {"items": ["a"]}
+    state = run_graph(program, args={"data": given}, tools=tools)
+    assert state.value == ({"items": ["a"]}, {"items": ["a", "changed"]})
+    assert state.value[1] is not kept[0]
+
+
 def test_an_irreversible_tool_does_not_run_where_python_would_have_stopped() -> None:
     ran = []
     tools = {"t": PlainTool(lambda: ran.append(1), "t", "irreversible")}

@@ -253,6 +253,26 @@ def test_roles_without_a_backend_render_as_chatml() -> None:
     run(main)
 
 
+def test_the_text_of_a_finished_row_that_the_template_refuses() -> None:
+    source = "{{ raise_exception('no user turn') }}"
+
+    async def main() -> None:
+        ctx = RunContext(ScriptedBackend(lambda p, _: "y", chat_template=source))
+        s = Stream(ctx)
+        s.append("raw")
+        s.role_begin("system")
+        s.role_end()
+        await ctx.wait_idle()
+        with pytest.raises(GenerationError, match="no user turn"):
+            FinishedState(s).text()
+        assert FinishedState(s, error=ValueError()).text() == "raw"
+        v = s.gen("v", {})
+        await ctx.wait_idle()
+        assert "no user turn" in str(v.value.error)
+
+    run(main)
+
+
 def test_nothing_can_be_added_after_a_join() -> None:
     async def main() -> None:
         ctx = RunContext(ScriptedBackend(lambda p, _: "y"))
