@@ -21,6 +21,7 @@ Observation 2: Franz Kafka was born in Prague, then in Austria-Hungary.
 Thought 3: He was born in Austria-Hungary, so that is the answer.
 Action 3: finish[Austria-Hungary]
 Observation 3: Done.
+Answer: Austria-Hungary
 
 """
 
@@ -38,6 +39,5 @@ def react_replay(s, question: str, steps: list[dict[str, str]]):
         s += f"Thought {i + 1}: {step['thought']}\n"
         s += f"Action {i + 1}: {step['action']}\n"
         s += f"Observation {i + 1}: {step['observation']}\n"
-    s += "In short, the answer is"
-    s += sgc.gen("answer", max_tokens=12, stop=["\n", "."], temperature=0)
+    s += "Answer:" + sgc.gen("answer", max_tokens=12, stop="\n", temperature=0)
     return {"proposals": proposals, "answer": s["answer"].strip()}

@@ -20,13 +20,13 @@ def branch(s, request, name, max_tokens):
 
 def check(s):
     """Let a branch look at its own solution again and state the number."""
-    s += sgc.user("Check each step of your solution. Then give the answer as one number.")
+    s += sgc.user("Check each step of your solution. Then give the final number alone.")
     s += sgc.assistant(
         sgc.gen("check", max_tokens=32, stop="\n", temperature=0)
-        + "\nThe answer is"
-        + sgc.gen("answer", max_tokens=8, stop=[".", "\n"], temperature=0)
+        + "\nThe final number is"
+        + sgc.gen("answer", max_tokens=6, stop=[".", ",", "\n"], temperature=0)
     )
-    return s["answer"].replace("$", "").replace(",", "").strip()
+    return s["answer"].strip(" *$:")
 
 
 @sgc.function

@@ -37,6 +37,7 @@ def given(settings: type, values: dict[str, Any]) -> dict[str, Any]:
 def _option(field: Field[Any], hint: Any) -> Decorator:
     flag = field.name.replace("_", "-")
     text = str(field.metadata["help"])
+    text = text[:1].upper() + text[1:]
     shared: dict[str, Any] = {"default": None, "help": text + _default_text(field)}
     if hint is bool:
         value = not field.default  # the flag says what is not the case without it

@@ -62,23 +62,39 @@ def load_program(argument: str) -> Program:
 
 
 def load_module(path: Path) -> ModuleType:
-    """Run a Python file as a module; its folder is searched for its imports."""
+    """Run a Python file as a module; its folder is searched for its imports.
+
+    Raises CommandError for a file that cannot be run, and what sgc says of a program in it.
+    """
+    check_file(path)
     path = path.resolve()
-    name = f"sgc_file_{path.stem}"
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    name = _module_name(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise CommandError(f"{path} is not a Python file", "give a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
-    except SgcError:
-        raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, SgcError | KeyboardInterrupt):
+            raise
         raise CommandError(_broken(path, error), "mend the file") from error
     return module
+
+
+def _module_name(path: Path) -> str:
+    # The name by which other files import this one, so that it is not run twice; a file that is
+    # named like another module gets a name of its own.
+    try:
+        spec = importlib.util.find_spec(path.stem)
+    except (ImportError, ValueError):
+        spec = None
+    found = spec.origin if spec is not None else None
+    return path.stem if found == str(path) else f"sgc_file_{path.stem}"
 
 
 def _programs(module: ModuleType) -> dict[str, Program]:

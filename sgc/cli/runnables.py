@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sgc.cli.failure import CommandError
 from sgc.cli.graphs import model_calls
 from sgc.cli.programs import check_file, is_source, load_program, split_name
-from sgc_ir.errors import ArtifactError
+from sgc_ir.errors import ArtifactError, ToolError
 from sgc_ir.graph import Param
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def load_runnable(argument: str) -> Runnable:
     """The program of `PROGRAM.py[:function]` or of an artefact.
 
-    Raises CommandError, ArtifactError, and ToolError for a tool that is not registered.
+    Raises CommandError, also for a tool that is not registered, and ArtifactError.
     """
     if is_source(argument):
         return load_program(argument)
@@ -30,7 +31,11 @@ def load_runnable(argument: str) -> Runnable:
     try:
         return load(path)
     except ArtifactError as error:
-        raise ArtifactError(f"{path}: {error}") from error
+        text = str(error)
+        raise ArtifactError(text if text.startswith(str(path)) else f"{path}: {text}") from error
+    except ToolError as error:
+        cause = str(error).partition(";")[0]
+        raise CommandError(f"{path}: {cause}", "give the file that has it with --tools") from error
 
 
 def params_of(program: Runnable) -> tuple[Param, ...]:

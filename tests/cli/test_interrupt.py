@@ -78,8 +78,9 @@ def wait_for(path: Path, lines: int) -> None:
 def interrupt(process: subprocess.Popen[str]) -> tuple[float, str]:
     begin = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    return time.monotonic() - begin, err
+    process.wait(timeout=30)
+    assert process.stderr is not None
+    return time.monotonic() - begin, process.stderr.read()
 
 
 @pytest.mark.parametrize(
