@@ -47,6 +47,7 @@ class Turn:
     role: str
     parts: list[Part] = field(default_factory=list)
     closed: bool = False
+    _escaped: tuple[Escaper, dict[str, str]] | None = None  # of a closed turn, made once
 
     def copy(self) -> Turn:
         return self if self.closed else Turn(self.role, list(self.parts))
@@ -63,6 +64,15 @@ class Turn:
             run = []
         out.append(escaper.escape("".join(run)))
         return "".join(out)
+
+    def escaped_message(self, escaper: Escaper) -> dict[str, str]:
+        """What the template sees."""
+        if self._escaped is not None and self._escaped[0] is escaper:
+            return self._escaped[1]
+        message = {"role": self.role, "content": self.escaped(escaper)}
+        if self.closed:
+            self._escaped = (escaper, message)
+        return message
 
     def message(self) -> dict[str, Any]:
         """Plain data; content is a text, or a list of typed parts when there is media."""
@@ -264,7 +274,7 @@ class Prompt:
         self._texts += [p.text if isinstance(p, Text) else f"<{p.kind}>" for p in pieces]
 
     def _render(self, template: ChatTemplate, escaper: Escaper, turns: Sequence[Turn]) -> str:
-        messages = [{"role": t.role, "content": t.escaped(escaper)} for t in turns]
+        messages = [turn.escaped_message(escaper) for turn in turns]
         if turns[-1].closed:
             return template.render(messages)
         if turns[-1].role == "assistant" and not messages[-1]["content"] and len(messages) > 1:
@@ -280,7 +290,7 @@ class Prompt:
         if self._raw or not whole:
             return False
         escaper = escaper_for(template.control_tokens)
-        messages = [{"role": t.role, "content": t.escaped(escaper)} for t in self.turns]
+        messages = [turn.escaped_message(escaper) for turn in self.turns]
         tail = self.turns[-1].escaped(escaper, self._sent_parts)
         suffix = _split_at_end(template, escaper, messages)[1]
         self._emit_rendered(escaper, self._committed + tail + suffix, self.turns)
