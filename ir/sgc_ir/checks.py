@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from sgc_ir.params import CHOICE_METHODS, DISTRIBUTIONS, DTYPES, JSON_STYLES
 
 MAX_PATTERN_CHARS = 1_000_000  # regex, grammar; beyond it a mistake is likelier than a pattern
 _MAX_SEED = 2**63 - 1
+_LARGEST = sys.float_info.max
 _DTYPE_OF_TYPE = {int: "int", float: "float", bool: "bool", str: "str"}
 _FOREIGN_IMPORT = re.compile(r"^[^\S\n]*%import\s+(?!(common|unicode|python|lark)\b)", re.MULTILINE)
 
@@ -32,7 +34,7 @@ def check_param(name: str, value: Any) -> Any:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    text = repr(value) if not isinstance(value, int) or abs(value) < 10**60 else hex(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -57,7 +59,7 @@ def _number(low: float, high: float, *, open_low: bool = False) -> Callable[[str
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError(f"{name}={_short(value)}: expected a number {span}")
         inside = low < value <= high if open_low else low <= value <= high
-        if not inside or value == math.inf:
+        if not inside or abs(value) > _LARGEST:
             raise ValueError(f"{name}={_short(value)}: expected a finite number {span}")
         return float(value)
 

@@ -91,6 +91,9 @@ class _Inexpressible(Exception):
     pass
 
 
+_REFUSED = (SyntaxError, RecursionError, MemoryError, ValueError, TypeError, _Inexpressible)
+
+
 def _from_object(tp: Any) -> TypeForm:
     if tp is None or tp is type(None):
         return TypeForm("None")
@@ -152,7 +155,7 @@ def parse_type(text: str) -> TypeForm:
         raise ValueError(f"type longer than {MAX_TYPE_CHARS} characters")
     try:
         return _from_ast(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, RecursionError, MemoryError, ValueError, _Inexpressible) as error:
+    except _REFUSED as error:
         raise ValueError(f"not a type of the language: {text!r}") from error
 
 

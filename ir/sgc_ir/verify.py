@@ -92,6 +92,7 @@ def _body_scope(
         fork_roles={name: roles.fork_role(captures[name]) for name in forks},
         root_path=paths[loop.stream].replace("*", "!"),
         fork_paths={name: path.replace("*", "!") for name, path in forks.items()},
+        memo={},
     )
 
 

@@ -11,6 +11,8 @@ from sgc_ir.types import parse_type
 from sgc_ir.verify_attrs import EFFECTS, value_problem
 from sgc_ir.verify_scope import Faults, Scope, constant_width, is_constant
 
+_WRITTEN = "names written anywhere"
+
 
 def program_facts(program: Program) -> Iterator[str]:
     """What is wrong with the program as a whole."""
@@ -36,15 +38,18 @@ def recursion(program: Program) -> str | None:
     done: set[str] = set()
     for start in calls:
         trail: list[str] = []
+        on_trail: set[str] = set()
         stack: list[tuple[str, bool]] = [(start, False)]
         while stack:
             name, leaving = stack.pop()
             if leaving:
                 done.add(trail.pop())
-            elif name in trail:
+                on_trail.discard(name)
+            elif name in on_trail:
                 return " -> ".join([*trail[trail.index(name) :], name])
             elif name not in done and name in calls:
                 trail.append(name)
+                on_trail.add(name)
                 stack.append((name, True))
                 stack.extend((callee, False) for callee in reversed(calls[name]))
     return None
@@ -60,7 +65,11 @@ def _callees(graph: Graph) -> Iterator[str]:
 
 def parameters(scope: Scope) -> Faults:
     names: set[str] = set()
+    keyword_only = False
     for param in scope.graph.params:
+        if keyword_only and not param.keyword_only:
+            yield None, f"parameter {param.name!r} follows keyword-only ones"
+        keyword_only = param.keyword_only
         if not param.name.isidentifier() or param.name in names:
             yield None, f"parameter {param.name!r} is no name or stands there twice"
         names.add(param.name)
@@ -138,7 +147,12 @@ def loops(scope: Scope) -> Faults:
 
 def variables(scope: Scope) -> Faults:
     for node in scope.graph.nodes:
-        if node.op is Op.VARIABLE and node.attrs.get("field", "value") in ("value", "meta"):
+        if node.op is not Op.VARIABLE:
+            continue
+        field = node.attrs.get("field", "value")
+        if "of" not in node.attrs and field not in ("stream_text", "stream_messages"):
+            yield node, "lacks attribute of"
+        elif field in ("value", "meta"):
             reason = _unset(scope, node)
             if reason:
                 yield node, reason
@@ -161,23 +175,31 @@ def _unset(scope: Scope, node: Node) -> str | None:
 
 
 def _returned(graph: Graph) -> Any:
+    """Names of the variables that a graph returns; it may not have been verified yet."""
     last = graph.nodes[-1] if graph.nodes else None
-    return last.attrs.get("vars", ()) if last is not None and last.op is Op.RETURN else ()
+    named = last.attrs.get("vars") if last is not None and last.op is Op.RETURN else None
+    return named if isinstance(named, dict) else {}
 
 
-def _written_anywhere(scope: Scope) -> set[str]:
+def _written_anywhere(scope: Scope) -> set[Any]:
     while scope.outer is not None:
         scope = scope.outer
-    return set(_writes(scope.graph))
+    if _WRITTEN not in scope.memo:
+        scope.memo[_WRITTEN] = set(_writes(scope.graph))
+    written: set[Any] = scope.memo[_WRITTEN]
+    return written
 
 
 def _writes(graph: Graph) -> Iterator[str]:
+    """Names that nodes write, bodies included; those may not have been verified yet."""
     for node in graph.nodes:
+        names: Any = ()
         if node.op in (Op.GEN, Op.SELECT):
-            yield node.attrs["name"]
-        elif node.op is Op.EXPR and node.attrs["fn"] == "set":
-            yield node.attrs["args"][0]
+            names = (node.attrs.get("name"),)
+        elif node.op is Op.EXPR and node.attrs.get("fn") == "set":
+            names = tuple(node.attrs.get("args") or ())[:1]
         elif node.op is Op.JOIN:
-            yield from node.attrs.get("vars", ())
+            names = node.attrs.get("vars") or ()
+        yield from (name for name in names if isinstance(name, str))
         if node.body is not None:
             yield from _writes(node.body)

@@ -24,6 +24,7 @@ class Scope:
         fork_roles: parameter that holds a captured fork -> role open at that fork.
         root_path, fork_paths: the same for paths; `*` of outer loops stands there as `!`.
         syntax: whether patterns, schemas and grammars are compiled.
+        memo: what rules have worked out about the scope.
     """
 
     program: Program
@@ -36,6 +37,7 @@ class Scope:
     root_path: str = ""
     fork_paths: Mapping[str, str] = field(default_factory=dict)
     syntax: bool = True
+    memo: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def node(self, ref: Ref) -> Node:
         return self.graph.nodes[ref.node]

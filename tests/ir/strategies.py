@@ -205,13 +205,15 @@ class GraphMaker:
         )
         attrs = {"fn": fn, "args": args} | ({} if kwargs is None else {"kwargs": kwargs})
         self.values.append(self.add(Op.EXPR, **attrs))
+        if self.depth and not self.forks_in:
+            return  # a body without a branch has nowhere to append to
         text = self.add(Op.EXPR, self.stream(), fn="text", args=(self.operand(),), append=True)
         self.values.append(text)
 
     def gen(self) -> None:
-        chosen = self.draw(st.sets(st.sampled_from(sorted(SAMPLING)), max_size=5))
+        chosen = self.draw(st.sets(st.sampled_from(sorted(SAMPLING)), max_size=7))
         params = {name: self.draw(SAMPLING[name]) for name in sorted(chosen)}
-        constraint = self.draw(st.none() | st.sampled_from(sorted(CONSTRAINT)))
+        constraint = self.draw(st.sampled_from([None, *sorted(CONSTRAINT)]))
         if constraint is not None:
             params[constraint] = self.draw(CONSTRAINT[constraint])
         if "max_tokens" in params and self.draw(st.booleans()):
@@ -409,17 +411,17 @@ class GraphMaker:
             self.argument,
             self.variable,
             self.expr,
-            self.gen,
+            *[self.gen] * 3,
             self.select,
             self.role,
-            self.fork,
-            self.join,
+            *[self.fork] * 2,
+            *[self.join] * 3,
             self.media,
             self.call,
             self.sub_program,
             self.prefix_hint,
             self.branch_merge,
-            self.loop,
+            *[self.loop] * 3,
         ]
         if self.depth and not self.forks_in:
             actions = [self.call, self.sub_program]
@@ -450,7 +452,7 @@ def _parameters(draw: Any) -> list[Param]:
 
 
 @st.composite
-def programs(draw: Any, max_steps: int = 14) -> Program:
+def programs(draw: Any, max_steps: int = 24) -> Program:
     """Valid programs: 1 to 3 graphs, loops two deep, any constants."""
     graphs: list[Graph] = []
     tools: dict[str, str] = {}
