@@ -36,6 +36,7 @@ OWN = {  # functions that are not written as a call of the same name
     "getitem": "{0}[{1}]",
     "getslice": "{0}[{1}:{2}:{3}]",
 }
+SEARCHES = {".startswith", ".endswith", ".find", ".rfind", ".index", ".rindex", ".count"}
 NOT_PYTHON = {"vote", "set", "unpack", "argsort"}
 
 small = st.integers(-4, 6)
@@ -100,7 +101,12 @@ def arity(fn: str) -> st.SearchStrategy[int]:
 def test_function_equals_python(fn: str) -> None:
     outcomes: Counter[bool] = Counter()
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(
+        max_examples=30,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     @given(st.data())
     def compare(data: st.DataObject) -> None:
         args = [data.draw(values) for _ in range(data.draw(arity(fn)))]
@@ -147,9 +153,13 @@ def _steered(fn: str, args: list[Any], data: st.DataObject) -> list[Any]:
         return [data.draw(words), *[5, "*"][: len(args) - 1]]
     if fn == ".splitlines":
         return [data.draw(words), *[True][: len(args) - 1]]
+    if fn in SEARCHES:
+        text = data.draw(words)
+        part = text[:1] if fn.endswith("index") else data.draw(words)
+        return [text, part, *[data.draw(st.just(0) | small) for _ in args[2:]]]
     if fn == ".join":
         return [data.draw(words), data.draw(st.lists(words, max_size=4))]
-    if fn in (".split", ".rsplit", ".replace", ".startswith", ".find", ".count"):
+    if fn in (".split", ".rsplit", ".replace"):
         texts = [data.draw(words) for _ in args[:3]]
         return texts if fn != ".split" and fn != ".rsplit" else [*texts[:2], *[1][: len(args) - 2]]
     if fn == "getitem":
