@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sgc_ir.drawing.model import Box, Item, picture
+from sgc_ir.drawing.words import visible
 from sgc_ir.graph import Program
 from sgc_ir.ops import Op
 
@@ -24,7 +25,7 @@ _STYLES = {
 def dot(program: Program) -> str:
     """A digraph, one cluster a graph or loop; solid arrows are stream order, dashed ones data."""
     lines = [
-        f"digraph {_quoted(program.main)} {{",
+        f"digraph {_quoted(visible(program.main))} {{",
         "  compound=true;",
         '  node [shape=box, fontname="monospace", fontsize=10];',
         '  graph [fontname="monospace", fontsize=11];',

@@ -43,9 +43,9 @@ def wrap(text: str, limit: int = MAX_CELLS, lines: int = MAX_LINES) -> list[str]
     wrapped: list[str] = []
     rest = text
     while cells(rest) > limit and len(wrapped) < lines - 1:
-        head = shorten(rest, limit + 1)[:-1]
-        blank = head.rfind(" ")
-        cut = blank + 1 if blank > len(head) // 2 else max(1, len(head))
-        wrapped.append(rest[:cut].rstrip(" ") if cut > 1 else rest[:cut])
+        head = shorten(rest, limit + 1)[:-1] or rest[:1]
+        blank = head.rfind(" ") if rest[len(head)] != " " else len(head)
+        cut = blank + 1 if blank > len(head) // 2 else len(head)
+        wrapped.append(rest[:cut].rstrip(" "))
         rest = rest[cut:]
     return [*wrapped, shorten(rest, limit)]
