@@ -236,6 +236,7 @@ class RadixTree:
         self.cached -= len(freed)
         if keep == 0:
             node.alive = False
+            node.key, node.slots = _NO_IDS, _NO_SLOTS  # a soft hold may keep the node for long
             del parent.children[first]
             self._queue(parent)
         else:

@@ -33,4 +33,4 @@ class EngineConfig:
     share_min_tokens: int = 16
     scan_limit: int = 512
     cache: bool = True
-    stats_tokens: int = 20_000_000
+    stats_tokens: int = 5_000_000

@@ -10,12 +10,11 @@ import torch
 
 from sgc_ir.errors import BackendError
 from sgc_runtime.cache.kv_pool import bytes_per_token
+from sgc_runtime.engine.options import parse_size
 from sgc_runtime.model.config import ModelConfig
 
 DEFAULT_SHARE = 4  # a quarter of the memory that is free when the model has been loaded
 MAX_DEFAULT_BYTES = 4 << 30
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 
 
 def pool_tokens(
@@ -29,7 +28,7 @@ def pool_tokens(
     `2GB`), or into a quarter of the free memory (on a CPU at most 4 GiB).
 
     Raises:
-        BackendError: a size that is no size, or room for no token at all.
+        BackendError: room for no token at all.
     """
     if kv_tokens is not None:
         return kv_tokens
@@ -38,16 +37,6 @@ def pool_tokens(
     if size < each:
         raise BackendError(f"kv_memory of {size} bytes holds no token (one takes {each} bytes)")
     return size // each
-
-
-def parse_size(size: int | str) -> int:
-    """Bytes of a plain number or of `2GB`, `512MiB`; K, M, G and T are powers of 1024."""
-    if isinstance(size, int):
-        return size
-    found = _SIZE.fullmatch(size.strip())
-    if found is None:
-        raise BackendError(f"kv_memory={size!r}: give a number of bytes or a size such as 2GB")
-    return int(float(found[1]) * _UNITS[found[2].lower()])
 
 
 def default_bytes(device: torch.device) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from sgc_ir.errors import BackendError
 
 SEAMS = ("canonical", "splice")
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class EngineOptions:
     def __post_init__(self) -> None:
         if self.kv_tokens is not None and self.kv_memory is not None:
             raise BackendError("kv_tokens and kv_memory together; give one of them")
+        if self.kv_memory is not None:
+            parse_size(self.kv_memory)
         if self.seam not in SEAMS:
             raise BackendError(f"seam={self.seam!r}: give one of {', '.join(SEAMS)}")
         for name in ("kv_tokens", "max_running", "prefill_tokens"):
@@ -47,3 +52,17 @@ class EngineOptions:
                 raise BackendError(f"{name}={value}: give at least 1")
         if not 0.0 <= self.reserve <= 1.0:
             raise BackendError(f"reserve={self.reserve}: give a number from 0 to 1")
+
+
+def parse_size(size: int | str) -> int:
+    """Bytes of a plain number or of `2GB`, `512MiB`; K, M, G and T are powers of 1024.
+
+    Raises:
+        BackendError: it is no size.
+    """
+    if isinstance(size, int):
+        return size
+    found = _SIZE.fullmatch(size.strip())
+    if found is None:
+        raise BackendError(f"kv_memory={size!r}: give a number of bytes or a size such as 2GB")
+    return int(float(found[1]) * _UNITS[found[2].lower()])

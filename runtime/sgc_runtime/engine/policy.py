@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from sgc_runtime.engine.request import Request
 
-Order = Callable[[Sequence[Request]], Iterable[Request]]
+Order = Callable[[Iterable[Request]], Iterable[Request]]
 
 
-def first_come(waiting: Sequence[Request]) -> Iterable[Request]:
+def first_come(waiting: Iterable[Request]) -> Iterable[Request]:
     """By arrival, which is how the queue lies."""
     return waiting
 

@@ -59,7 +59,8 @@ class PromptTrie:
         return 1.0 - (self._needed + self._covered) / self._prompt_tokens
 
     def _is_full(self, more: int) -> bool:
-        self._full = self._full or self._tree.cached + more > self._max_tokens
+        if not self._full and self._tree.cached + more > self._max_tokens:
+            self._full, self._tree = True, RadixTree()
         return self._full
 
     def _add(self, ids: Ids) -> Node:

@@ -9,7 +9,6 @@ Progress: the oldest request in flight is never retracted, and a request alone a
 
 from __future__ import annotations
 
-from bisect import insort
 from dataclasses import dataclass
 from itertools import islice
 from math import ceil
@@ -19,6 +18,7 @@ from sgc_runtime.cache.radix_tree import Node
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.metrics import Metrics
 from sgc_runtime.engine.policy import Order, first_come
+from sgc_runtime.engine.queue import WaitingQueue
 from sgc_runtime.engine.request import Prefix, Request, State
 from sgc_runtime.engine.sharing import PrefixesInFlight
 
@@ -43,10 +43,9 @@ class Scheduler:
         order: Order = first_come,
     ) -> None:
         self._cache, self._config, self._metrics, self._order = cache, config, metrics, order
-        self.waiting: list[Request] = []  # by arrival
+        self.waiting = WaitingQueue()
         self.prefilling: list[Request] = []
         self.running: list[Request] = []
-        self._arrivals = 0
         self._streak = 0
 
     @property
@@ -55,17 +54,16 @@ class Scheduler:
 
     @property
     def idle(self) -> bool:
-        return not (self.waiting or self.prefilling or self.running)
+        return not (len(self.waiting) or self.prefilling or self.running)
 
     # -- coming and going ---------------------------------------------------------------------
 
     def add(self, request: Request) -> None:
         """Queue a request that `too_large` does not refuse."""
-        request.state, request.arrival = State.WAITING, self._arrivals
-        self._arrivals += 1
+        request.state = State.WAITING
         if request.prefix is not None:
             request.anchor = self.forget(request.prefix)
-        self.waiting.append(request)
+        self.waiting.add(request)
 
     def forget(self, prefix: Prefix) -> Node:
         """Let what lies behind a soft hold leave the tree; where the hold begins to match now."""
@@ -85,9 +83,10 @@ class Scheduler:
         needed = request.num_target + request.num_growth
         if needed <= self._cache.num_slots:
             return None
+        new = f" and max_tokens={request.max_new}" if request.row is not None else ""
         return (
-            f"{request.num_prompt} prompt tokens and max_tokens={request.max_new} need {needed} "
-            f"KV slots, the pool has {self._cache.num_slots}"
+            f"{request.num_prompt} prompt tokens{new} need {needed} KV slots, "
+            f"the pool has {self._cache.num_slots}"
         )
 
     # -- one step -----------------------------------------------------------------------------
@@ -137,7 +136,7 @@ class Scheduler:
         return Chunk(request, start, min(request.num_target, start + budget))
 
     def _admit(self, budget: int) -> list[Chunk]:
-        if budget <= 0 or not self.waiting:
+        if budget <= 0 or not len(self.waiting):
             return []
         chunks: list[Chunk] = []
         in_flight = PrefixesInFlight(self.prefilling, self._config.share_min_tokens)
@@ -177,7 +176,7 @@ class Scheduler:
         self._count_admission(request, node.end)
         self.waiting.remove(request)
         self.prefilling.append(request)
-        request.state = State.PREFILLING
+        request.state, request.leader = State.PREFILLING, None
         return True
 
     def _fits(self, request: Request, missing: int) -> bool:
@@ -213,7 +212,7 @@ class Scheduler:
         request.num_computed = 0
         request.scores.clear()
         request.state = State.WAITING
-        insort(self.waiting, request, key=lambda r: r.arrival)
+        self.waiting.add_returned(request)
         self._metrics.retractions += 1
 
     # -- memory of one request ----------------------------------------------------------------

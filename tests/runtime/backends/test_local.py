@@ -504,6 +504,7 @@ def test_an_empty_prompt_without_bos_is_refused(tmp_path: Path) -> None:
         {"kv_tokens": 0},
         {"kv_tokens": 5, "kv_memory": "1GB"},
         {"seam": "tight"},
+        {"kv_memory": "many"},
         {"reserve": 2.0},
     ],
     ids=str,
@@ -513,10 +514,9 @@ def test_options_without_meaning_are_refused(options: dict[str, Any]) -> None:
         LocalBackend("nowhere", **options)
 
 
-@pytest.mark.parametrize("size", ["many", "12"])
-def test_a_memory_size_that_is_none_is_told_at_the_first_call(folder: Path, size: str) -> None:
-    owner = LocalBackend(folder, dtype="float32", kv_memory=size)
-    with pytest.raises(BackendError, match="kv_memory"):
+def test_memory_for_no_token_is_told_at_the_first_call(folder: Path) -> None:
+    owner = LocalBackend(folder, dtype="float32", kv_memory="12")
+    with pytest.raises(BackendError, match="kv_memory of 12 bytes holds no token"):
         run(lambda: gen(stream(owner, "the fox")))
     owner.close()
 
