@@ -121,6 +121,55 @@ def test_forks_three_deep_equal_transformers(
     run(lambda: branch(stream(local, "The answer is"), 3))
 
 
+class Wanderer:
+    """Random programs: text, gens, selects and forks; notes what each gen went on from."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.asked: list[tuple[list[int], list[int], int]] = []
+
+    async def walk(self, on: LocalStream, depth: int) -> None:
+        for _ in range(self.rng.randrange(1, 4)):
+            await self.step(on)
+        if depth:
+            children = [on.fork() for _ in range(self.rng.randrange(1, 4))]
+            await asyncio.gather(*(self.walk(c, depth - 1) for c in children))  # type: ignore[arg-type]
+        await self.step(on)
+
+    async def step(self, on: LocalStream) -> None:
+        rng = self.rng
+        if rng.random() < 0.7:
+            on.append([Text(" " + " ".join(rng.choices(WORDS, k=rng.randrange(1, 5))))])
+        if rng.random() < 0.3:
+            await select(on, rng.sample(WORDS, 3), rng.choice(CHOICE_METHODS))
+            return
+        num = rng.randrange(1, 9)
+        result = await gen(on, max_tokens=num, ignore_eos=True)
+        self.asked.append((on.ids[:-num], list(result.token_ids), num))
+
+
+@pytest.mark.parametrize("kv_tokens", [260, 4000])
+def test_random_programs_equal_transformers(
+    folder: Path, reference: transformers.PreTrainedModel, kv_tokens: int
+) -> None:
+    wanderer = Wanderer(kv_tokens)
+
+    async def main(owner: LocalBackend) -> None:
+        roots = [stream(owner, text) for text in prompts(5, seed=2)]
+        await asyncio.gather(*(wanderer.walk(root, 2) for root in roots))
+        core = (await owner.engine()).engine.core
+        assert core.cache.referenced == 0
+        core.cache.check()
+
+    with backend(folder, kv_tokens=kv_tokens, reserve=0.0, prefill_tokens=50) as owner:
+        run(lambda: main(owner))
+        stats = owner.stats()
+    assert stats["hit_rate"] <= stats["optimal_hit_rate"]
+    assert len(wanderer.asked) > 50
+    for prompt, output, num in wanderer.asked:
+        assert output == greedy_ids(reference, prompt, num, eos=False)
+
+
 def test_seeded_sampling_does_not_see_the_batch(local: LocalBackend) -> None:
     texts = prompts(12, seed=3)
 
@@ -200,6 +249,19 @@ def test_forked_text_is_encoded_once(local: LocalBackend) -> None:
         return local.tokenizer.calls - before
 
     assert run(main) == 1
+
+
+def test_forks_share_what_is_computed(local: LocalBackend) -> None:
+    async def main() -> None:
+        parent = stream(local, prompts(1, seed=8)[0])
+        await gen(parent, max_tokens=6, ignore_eos=True)
+        children = [parent.fork() for _ in range(8)]
+        results = await asyncio.gather(*(gen(c, max_tokens=3) for c in children))  # type: ignore[arg-type]
+        for result in results:
+            assert result.usage.prompt_tokens - result.usage.cached_tokens == 1
+            assert result.token_ids == results[0].token_ids
+
+    run(main)
 
 
 def test_idle_streams_never_block_a_full_pool(folder: Path) -> None:
