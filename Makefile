@@ -1,7 +1,7 @@
 # The virtual environment is made once; it is renewed when pyproject.toml changes.
 PYTHON ?= python3
 # What pip installs as torch: another version, or `torch --index-url ...` for another build.
-TORCH ?= torch
+TORCH ?= torch==2.13.0
 VENV ?= .venv
 
 BIN := $(VENV)/bin
