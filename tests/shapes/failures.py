@@ -121,7 +121,7 @@ def handler_around_a_gen(s):
         s += "FAIL" + sgc.gen("v", max_tokens=1)
         s += s["v"]
     except sgc.GenerationError:
-        s += "handled"
+        s += "\nhandled"
     s += sgc.gen("w", max_tokens=1)
     return s["w"]
 

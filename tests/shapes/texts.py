@@ -84,7 +84,7 @@ def value_plus_gen(s, q):
 
 @shape({"name": "Ada", "n": 3})
 def str_format(s, name, n):
-    s += "Hello {}, {n:>4} and {0!r}".format(name, n=n)
+    s += "Hello {0}, {n:>4} and {0!r}".format(name, n=n)
     s += "%s has %d apples (%5.1f)" % (name, n, n)  # noqa: UP031
     s += sgc.gen("a", max_tokens=3)
 
