@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from sgc_runtime.backends.local import LocalBackend, LocalStream
 from sgc_runtime.executor.backend import Call, Text
 
 GREEDY = {"temperature": 0.0}
+WORDS = "the quick brown fox jumps over lazy dog What is capital of France Paris answer".split()
 
 
 def tiny_folder(folder: Path, kind: str = "smollm", seed: int = 0) -> Path:
@@ -84,3 +86,33 @@ async def gen(
 async def select(on: LocalStream, choices: Sequence[str], method: str | None = None) -> CallResult:
     params = SamplingParams(choices=tuple(choices), **({"method": method} if method else {}))
     return await on.select(Call("g0", "", 0, params, (0,)))
+
+
+def greedy_ids(
+    model: transformers.PreTrainedModel, prompt: list[int], num: int, eos: bool = True
+) -> list[int]:
+    """What transformers generates behind `prompt`, without EOS."""
+    end = model.config.eos_token_id
+    with torch.inference_mode():
+        out = model.generate(
+            torch.tensor([prompt]),
+            attention_mask=torch.ones(1, len(prompt), dtype=torch.int64),
+            max_new_tokens=num,
+            do_sample=False,
+            eos_token_id=end if eos else None,
+            pad_token_id=0,
+        )
+    ids: list[int] = out[0, len(prompt) :].tolist()
+    return ids[: ids.index(end)] if eos and end in ids else ids
+
+
+def prompts(num: int, seed: int = 0) -> list[str]:
+    rng = random.Random(seed)
+    shared = " ".join(rng.choices(WORDS, k=20))
+    return [shared + " " + " ".join(rng.choices(WORDS, k=rng.randrange(1, 12))) for _ in range(num)]
+
+
+async def answers(owner: LocalBackend, texts: list[str], **params: Any) -> list[Any]:
+    """Generated ids of all texts, sent together."""
+    rows = [gen(stream(owner, text), **params) for text in texts]
+    return [result.token_ids for result in await asyncio.gather(*rows)]

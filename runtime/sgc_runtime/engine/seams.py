@@ -83,10 +83,6 @@ class Seams:
                 break
         return blanks.decode()
 
-    def decode(self, ids: Ids) -> str:
-        """Text of `ids`, where they stand at no beginning."""
-        return decode_bytes(b"".join(map(self.vocabulary.token_bytes, ids.tolist())))
-
     # -- below --------------------------------------------------------------------------------
 
     def _rejoin(
