@@ -111,7 +111,7 @@ def _enumerate(trace: Trace, values: Any, start: Any = 0) -> Any:
 def _reversed(trace: Trace, values: Any) -> Any:
     if isinstance(values, RunTimeForks):
         raise refuse("branches of run-time number are reversed; read their values into a list")
-    if trace.runtime.is_run_time(values):
+    if is_mark(values) or holds_spread(values):
         return trace.expr("reversed", trace.runtime.as_list(values))
     return trace.runtime.own_iterator(reversed(values))
 
@@ -139,7 +139,7 @@ def _filter(trace: Trace, fn: Any, values: Any) -> Any:
 
 
 def _iter(trace: Trace, values: Any, *sentinel: Any) -> Any:
-    if trace.runtime.is_run_time(values) or isinstance(values, RunTimeForks):
+    if is_mark(values) or holds_spread(values) or isinstance(values, RunTimeForks):
         raise refuse("iter() of run-time values is not compiled; use a for loop")
     if sentinel:
         return trace.runtime.foreign(iter, (values, *sentinel), {})

@@ -174,10 +174,11 @@ class Flow:
 
     def with_(self, manager: Any, body: Body) -> Any:
         enter = self.trace.runtime.dunder(manager, "__enter__")
-        if enter is None:
-            with manager as value:
-                return body(value)
-        return self._with_object(manager, enter, body)
+        if enter is not None:
+            return self._with_object(manager, enter, body)
+        with manager as value:
+            return body(value)
+        return None  # the manager took an exception
 
     def _with_object(self, manager: Any, enter: Body, body: Body) -> Any:
         leave = self.trace.runtime.dunder(manager, "__exit__") or manager.__exit__

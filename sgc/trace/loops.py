@@ -16,6 +16,7 @@ from sgc.trace.env import Env
 from sgc.trace.family import BranchStream, RunTimeForks, entry_form
 from sgc.trace.form import INT, UNKNOWN, Form
 from sgc.trace.operand import form_of
+from sgc.trace.operand import walk as walk_values
 from sgc.trace.refusal import here, refuse
 from sgc.trace.region import Region
 from sgc.trace.snapshot import Snapshot
@@ -273,13 +274,25 @@ class _Loop:
             family.partial.append((test, kind, delta if known else None))
 
     def _num_passes(self) -> Symbol:
-        """Number of passes, as a value after the loop."""
-        lengths: dict[Any, Any] = {}
-        for leaf in self.leaves:
-            if leaf.length().key not in lengths:
-                lengths[leaf.length().key] = self.trace.runtime.length(leaf.value)
-        sizes = list(lengths.values())
-        return sizes[0] if len(sizes) == 1 else self.trace.expr("min", *sizes)  # type: ignore[no-any-return]
+        """Number of passes, as a value of the outermost region that can know it."""
+        lengths = {leaf.length().key: leaf.value for leaf in self.leaves}
+        with self.trace.inside(_home(self.outer, list(lengths.values()))):
+            sizes = [self.trace.runtime.length(value) for value in lengths.values()]
+            found = sizes[0] if len(sizes) == 1 else self.trace.expr("min", *sizes)
+        assert isinstance(found, Symbol), "the length of a run-time walk is a symbol"
+        return found
+
+
+def _home(region: Region, values: list[Any]) -> Region:
+    """The innermost region in which one of the values is made."""
+    homes = set()
+    for value in values:
+        if isinstance(value, RunTimeForks):
+            homes.add(value.family.width.region)
+        homes |= {v.region for v in walk_values(value) if type(v) is Symbol}
+    while region not in homes and region.parent is not None:
+        region = region.parent
+    return region
 
 
 def flattened(trace: Trace, lists: Symbol) -> Symbol:
