@@ -17,7 +17,7 @@ from sgc_runtime.engine.request import Outcome, Prefix, Request, State
 
 Post = partial[None]
 
-_CLOSE_TIMEOUT_S = 1.0
+_EXIT_TIMEOUT_S = 30.0  # a process that ends in the middle of a step aborts
 
 
 class Engine:
@@ -55,16 +55,16 @@ class Engine:
         """Have `callback` called on `loop` after this step (engine thread only)."""
         self._mail.setdefault(loop, []).append(partial(callback, *args))
 
-    def close(self) -> None:
+    def close(self, timeout_s: float = 1.0) -> None:
         """End the thread after the step in progress; what is unfinished fails with BackendError.
 
-        Waits for the thread, but no longer than a second.
+        Waits for the thread, but no longer than `timeout_s`.
         """
         with self._wake:
             self._closing = True
             self._wake.notify()
         if threading.current_thread() is not self._thread:
-            self._thread.join(timeout=_CLOSE_TIMEOUT_S)
+            self._thread.join(timeout=timeout_s)
 
     # -- the thread ---------------------------------------------------------------------------
 
@@ -148,4 +148,4 @@ def _call_all(posts: Sequence[Post]) -> None:
 def _close_at_exit(engine: weakref.ref[Engine]) -> None:
     living = engine()
     if living is not None:
-        living.close()
+        living.close(_EXIT_TIMEOUT_S)
