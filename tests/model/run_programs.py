@@ -32,9 +32,7 @@ class RecordingStream:
 
     async def generate(self, call: Call) -> Any:
         limit = min(call.params.max_tokens, MAX_TOKENS)
-        call = dataclasses.replace(
-            call, params=dataclasses.replace(call.params, max_tokens=limit)
-        )
+        call.params = dataclasses.replace(call.params, max_tokens=limit)
         results = await self.inner.generate(call)
         self.log.append([call.row, call.node, [list(r.token_ids) for r in results]])
         return results
