@@ -13,7 +13,7 @@ from sgc.trace.operand import holds_spread, holds_symbol
 from sgc.trace.ordering import extreme, sorted_values
 from sgc.trace.refusal import refuse, user_frame
 from sgc.trace.symbol import BIND_ADVICE, KEY, Spread, Symbol, is_mark
-from sgc.trace.walk import Enumerate, Mapped, as_walk, zipped
+from sgc.trace.walk import Enumerate, Mapped, Walk, as_walk, zipped
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
@@ -176,10 +176,10 @@ class _Early:
 
     def over(self, values: Any) -> Any:
         trace = self._trace
-        if trace.runtime.is_run_time(values) and not holds_spread(values):
+        if trace.runtime.is_run_time(values):
             return trace.expr(self._fn, values)
-        elements = self._elements(values)
         before = trace.effects, trace.partials
+        elements = self._elements(values)
         while (element := self._next(elements)) is not elements:
             if is_mark(element) or holds_spread(element):
                 self._recorded.append(element)
@@ -188,16 +188,13 @@ class _Early:
                 break
         if not any(is_mark(v) or holds_spread(v) for v in self._recorded):
             return bool(self._recorded) == (self._fn == "any")
-        if (trace.effects, trace.partials) != before and isinstance(values, TracedGenerator):
+        if (trace.effects, trace.partials) != before:
             self._refuse()
         return trace.expr(self._fn, self._recorded)
 
     def _elements(self, values: Any) -> Iterator[Any]:
-        walk = as_walk(self._trace, values) if not isinstance(values, list) else None
-        if walk is not None:
+        if isinstance(values, Walk | RunTimeForks):
             return iter(self._trace.runtime.listed(values))
-        if isinstance(values, TracedGenerator):
-            return values.elements()
         return iter(self._trace.runtime.iterate(values))
 
     def _next(self, elements: Iterator[Any]) -> Any:

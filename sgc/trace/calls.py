@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import functools
 import inspect
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from sgc.trace.context import Trace
 
 _IMMUTABLE = (str, bytes, int, float, bool, complex, tuple, frozenset, type(None), range, type)
+_CHANGING = ("time", "random", "secrets", "uuid")
 _CHANGES_NOTHING = ("re", "datetime", "fractions", "decimal", "pathlib", "uuid", "enum")
 
 
@@ -151,6 +153,8 @@ class Calls:
         given = [*args, *kwargs.values()]
         for value in given:
             self._check_foreign(fn, value)
+        if _is_clock(fn):
+            self.trace.warn(f"{_name(fn)} is called once, when compiling; its value is baked in")
         args = tuple(self._guarded(a) for a in args)
         kwargs = {k: self._guarded(v) for k, v in kwargs.items()}
         return self.trace.runtime.own_iterator(fn(*args, **kwargs))
@@ -212,5 +216,14 @@ def _is_plain_class(cls: type) -> bool:
 
 def _name(fn: Any) -> str:
     name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or repr(fn)
-    module = getattr(fn, "__module__", None) or ""
-    return name if module in ("builtins", "__main__", "") else f"{module}.{name}"
+    module = (getattr(fn, "__module__", None) or "").lstrip("_")
+    is_bare = module in ("builtins", "main__", "") or getattr(builtins, name, None) is fn
+    return name if is_bare else f"{module}.{name}"
+
+
+def _is_clock(fn: Any) -> bool:
+    """Whether a function gives another value at another time."""
+    module = (getattr(fn, "__module__", None) or "").partition(".")[0].lstrip("_")
+    owner = type(getattr(fn, "__self__", None)).__module__
+    name = getattr(fn, "__name__", "")
+    return module in _CHANGING or owner in _CHANGING or name in ("now", "today", "utcnow", "getenv")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace.family import RunTimeForks
@@ -108,6 +108,11 @@ class Items:
 
     def set_attribute(self, value: Any, name: str, new: Any) -> None:
         """`value.name = new`; setters of user classes run rewritten."""
+        if isinstance(value, type | ModuleType):
+            raise refuse(
+                f"`{value.__name__}.{name}` is changed, which is state of the whole process; keep "
+                "the value in the program"
+            )
         found = None if is_mark(value) else getattr(type(value), name, None)
         if isinstance(found, property) and _is_user(found.fset):
             self.trace.runtime.call(found.fset, value, new)

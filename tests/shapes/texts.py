@@ -224,7 +224,7 @@ def join_over_a_list_argument(s, items: list[str]):
 
 
 @shape({"a": ["x", "y"], "b": [3, 4, 5]})
-def zip_over_list_arguments(s, a, b):
+def zip_over_list_arguments(s, a, b: list[int]):
     pairs = [f"{x}={y}" for x, y in zip(a, b)]  # noqa: B905
     s += ";".join(pairs) + " " + str(max(b)) + str(any(y > 4 for y in b))
     s += sgc.gen("g", max_tokens=2)
