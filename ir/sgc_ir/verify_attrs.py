@@ -23,6 +23,7 @@ FIELDS = (
     "stream_text",
     "stream_messages",
 )
+_OWN_STREAM = ("stream_text", "stream_messages")
 _NO_VALUE = (Op.ROLE_BEGIN, Op.ROLE_END, Op.IMAGE, Op.VIDEO, Op.PREFIX_HINT, Op.RETURN)
 Check = Callable[[Any], bool]
 
@@ -145,6 +146,9 @@ def attributes(scope: Scope) -> Faults:
             rule = ATTRIBUTES.get((node.op, name)) or ATTRIBUTES.get(name)
             if rule is not None and not rule[1](value):
                 yield node, f"attribute {name} is {_short(value)}, it must be {rule[0]}"
+        if node.op is Op.VARIABLE and "of" not in node.attrs:
+            if node.attrs.get("field") not in _OWN_STREAM:
+                yield node, "lacks attribute of, which only the text of its own stream may"
         if spec.owns_body != (node.body is not None):
             yield node, "lacks its body" if spec.owns_body else "owns a body, only a Loop may"
 

@@ -190,6 +190,7 @@ class GraphMaker:
             name = self.nodes[of.node].attrs["name"]
             self.values.append(self.add(Op.VARIABLE, name=name, of=of))
             self.add(Op.VARIABLE, self.stream(), name=name, of=of, field="meta", append=True)
+            self.values.append(self.add(Op.VARIABLE, self.stream(), name="", field="stream_text"))
 
     def expr(self) -> None:
         fn, args, kwargs = self.draw(

@@ -115,6 +115,7 @@ DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
             (with_attrs(J, EXPR, append=1), "true or false"),
             (edited(S, TEXT, body=Graph("x")), "only a Loop may"),
             (edited(J, LOOP, body=None), "lacks its body"),
+            (without_attr(S, find(S, Op.VARIABLE), "of"), "lacks attribute of"),
         ],
     ),
     "values are plain data": (

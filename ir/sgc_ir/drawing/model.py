@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sgc_ir.drawing.labels import node_lines
+from sgc_ir.drawing.values import View, body_view
 from sgc_ir.drawing.words import shorten, visible
 from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Program
 from sgc_ir.ops import Op
@@ -67,7 +68,7 @@ def picture(program: Program) -> list[Box]:
     """The boxes of a program: its main graph first, then the programs that it calls."""
     names = sorted(program.graphs, key=lambda name: (name != program.main, name))
     return [
-        _box(program.graphs[name], f"g{index}", signature(program.graphs[name]), "", {})
+        _box(View(program.graphs[name]), f"g{index}", signature(program.graphs[name]), "", {})
         for index, name in enumerate(names)
     ]
 
@@ -84,8 +85,9 @@ def signature(graph: Graph) -> str:
 
 
 def _box(
-    graph: Graph, key: str, title: str, root: str, forks: dict[str, str], is_body: bool = False
+    view: View, key: str, title: str, root: str, forks: dict[str, str], is_body: bool = False
 ) -> Box:
+    graph = view.graph
     paths = stream_paths(graph, root, forks)
     inlined = _inlined(graph)
     if is_body and graph.nodes[-1].attrs.get("value") is None:
@@ -94,12 +96,13 @@ def _box(
     for node in graph.nodes:
         if node.id in inlined:
             continue
-        lines = node_lines(graph, node)
+        lines = node_lines(view, node)
         body = None
         if node.body is not None and not _is_value(node):
             inner = captured_forks(graph, node, paths, forks)
             stream = paths.get(node.stream, "?")
-            body = _box(node.body, f"{key}_{node.id}", " ".join(lines), stream, inner, True)
+            inner_view = body_view(view, node, node.body)
+            body = _box(inner_view, f"{key}_{node.id}", " ".join(lines), stream, inner, True)
         place = f" at {node.source}" if node.source.line else ""
         items[node.id] = Item(
             key=f"{key}_n{node.id}",
@@ -164,6 +167,9 @@ def _edges(graph: Graph, items: dict[int, Item]) -> Iterator[Edge]:
                 yield Edge(before, node.id, "order")
             last[item.lane] = node.id
         for source in sorted(_sources(graph, node, items)):
+            inside = items[source].in_stream and items[source].lane == item.lane
+            if node.op is Op.RETURN and inside:
+                continue  # the label says it, and the order shows where it comes from
             if (source, node.id) not in seen:
                 seen.add((source, node.id))
                 opens = node.op is Op.LOOP and graph.nodes[source].op is Op.FORK
