@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from sgc.cli.failure import CommandError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,6 +26,20 @@ def debug_option(function: F) -> F:
 
 def quiet_option(text: str) -> Callable[[F], F]:
     return click.option("--quiet", is_flag=True, help=text)
+
+
+def print_result(text: str) -> None:
+    """Write a result to standard output. Raises CommandError when that fails.
+
+    `click.echo` would end the process itself, without a word, where a pipe has no reader.
+    """
+    try:
+        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        cause = f"cannot write standard output: {error.strerror or error}"
+        raise CommandError(cause, "write to a file, or keep the reader open") from error
 
 
 PATH = click.Path(path_type=Path)

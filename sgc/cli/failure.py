@@ -58,8 +58,6 @@ def message_of(error: BaseException) -> str:
         return f"{error.format_message().rstrip('.')}; see `{command} --help`"
     if isinstance(error, click.ClickException):
         return error.format_message()
-    if isinstance(error, BrokenPipeError):
-        return "the reader of standard output went away; write to a file with --output"
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror}; check the path and the space on the disk"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sgc.cli.common import PATH, debug_option
+from sgc.cli.common import PATH, debug_option, print_result
 
 FORMATS = ("text", "mermaid", "dot", "svg", "json")
 
@@ -26,7 +26,7 @@ def command(graph: str, form: str, output: Path | None) -> None:
     check_output(output, {"graph": split_name(graph)[0]})
     text = render(load_graph(graph), form).rstrip("\n") + "\n"
     if output is None:
-        click.echo(text, nl=False)
+        print_result(text)
     else:
         write_file(output, lambda path: _write_text(path, text))
 

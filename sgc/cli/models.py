@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import click
 
-from sgc.cli.common import debug_option, quiet_option
+from sgc.cli.common import debug_option, print_result, quiet_option
 
 
 @click.group(short_help="List, fetch and find models.")
@@ -37,12 +38,16 @@ def list_command(as_json: bool) -> None:
         for status in list_models()
     ]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        print_result(json.dumps(rows, indent=2) + "\n")
         return
-    for row in rows:
-        state = row["path"] if row["fetched"] else "not fetched"
-        size = f"{row['megabytes']} MB"
-        click.echo(f"{row['name']}  {row['description']}, {row['license']}, {size}  [{state}]")
+    print_result("".join(_line(row) for row in rows))
+
+
+def _line(row: dict[str, Any]) -> str:
+    state = row["path"] if row["fetched"] else "not fetched"
+    return (
+        f"{row['name']}  {row['description']}, {row['license']}, {row['megabytes']} MB  [{state}]\n"
+    )
 
 
 @command.command("fetch")
@@ -56,7 +61,7 @@ def fetch_command(name: str, quiet: bool) -> None:
 
     with fetching(name, quiet or not sys.stderr.isatty()) as progress:
         place = fetch(name, progress)
-    click.echo(place)
+    print_result(f"{place}\n")
 
 
 @command.command("path")
@@ -66,4 +71,4 @@ def path_command(name: str) -> None:
     """Print where the fetched model NAME lies."""
     from sgc_runtime.models import path
 
-    click.echo(path(name))
+    print_result(f"{path(name)}\n")

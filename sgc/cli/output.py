@@ -19,7 +19,7 @@ class OrderedWriter:
     """Writes one line a row, in index order whatever the order in which rows finish.
 
     Safe to use from several threads; after `close`, or a write that failed, further rows are
-    dropped. A failed write raises CommandError, BrokenPipeError where a pipe has no reader.
+    dropped. A failed write raises CommandError.
 
     Args:
         name: what messages call the output.
@@ -74,9 +74,6 @@ class OrderedWriter:
     def _guarded(self, write: Callable[[], None]) -> None:
         try:
             write()
-        except BrokenPipeError:
-            self._closed = True
-            raise
         except OSError as error:
             self._closed = True
             if self._close_handle:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any, Protocol
 
 from sgc.cli.failure import say
 from sgc.cli.tally import Tally
 
-LINE_EVERY_S = 5.0
+FIRST_LINE_S = 5.0  # the lines become rarer: each time has to grow by a fifth
 MAX_FAILURES_SHOWN = 10
 
 
@@ -64,18 +63,18 @@ class _Silent:
 
 
 class _Lines:
-    """One line every few seconds."""
+    """A line now and then."""
 
     def __init__(self, total: int | None) -> None:
         self._of = f"/{total}" if total is not None else ""
-        self._last = time.monotonic()
+        self._next_s = FIRST_LINE_S
 
     def note(self, text: str) -> None:
         say(text)
 
     def update(self, tally: Tally) -> None:
-        if time.monotonic() - self._last >= LINE_EVERY_S:
-            self._last = time.monotonic()
+        if tally.seconds >= self._next_s:
+            self._next_s = max(tally.seconds * 1.2, tally.seconds + FIRST_LINE_S)
             say(f"sgc: {tally.rows}{self._of} rows, {tally.rates()}")
 
     def close(self, tally: Tally, table: bool) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -301,3 +303,21 @@ def test_tracebacks_only_with_debug(sgc_cli: Sgc, tmp_path: Path) -> None:
     assert shown.code == 2
     assert "Traceback" in shown.err
     assert shown.err.splitlines()[-1].startswith("sgc: error: ")
+
+
+@pytest.mark.parametrize("command", ["inspect", "run"])
+def test_a_pipe_without_a_reader(greet: Path, command: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    (greet.parent / "hi.py").write_text("import sgc\n@sgc.function\ndef hi(s):\n    return 'hi'\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "sgc", command, "hi.py"],
+        cwd=greet.parent,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writing)
+    assert done.returncode == 2
+    assert done.stderr.startswith("sgc: error: cannot write standard output: ")
+    assert done.stderr.count("\n") == 1
