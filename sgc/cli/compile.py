@@ -27,18 +27,18 @@ def command(program: str, output: Path, bind: tuple[str, ...], quiet: bool) -> N
     written. Without FUNCTION it is the program named like the file, else the only one in it.
     """
     from sgc.cli.failure import say
-    from sgc.cli.graphs import compile_source, warnings_of
+    from sgc.cli.graphs import compile_source
+    from sgc.cli.notes import notes_on_stderr
     from sgc.cli.output import check_output, write_file
     from sgc.cli.programs import split_name
     from sgc.cli.values import parse_bindings
 
     values = parse_bindings(bind)
     check_output(output, {"program": split_name(program)[0]})
-    compiled = compile_source(program, values)
+    with notes_on_stderr(quiet):
+        compiled = compile_source(program, values)
     write_file(output, compiled.save)
     if not quiet:
-        for warning in warnings_of(compiled):
-            say(f"sgc: warning: {warning}")
         size = output.stat().st_size
         nodes = sum(len(graph.nodes) for graph in compiled.graph.graphs.values())
         say(f"sgc: wrote {output}: {compiled.graph.main}, {nodes} nodes, {size:,} bytes")

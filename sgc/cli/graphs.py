@@ -41,11 +41,6 @@ def load_graph(argument: str) -> Graphs:
     return read_artifact(path)
 
 
-def warnings_of(compiled: CompiledProgram) -> list[str]:
-    """What the tracer warned of."""
-    return [str(warning) for warning in compiled.graph.notes.get("warnings", ())]
-
-
 def model_calls(program: Graphs) -> int:
     """Number of model calls that stand in the graphs."""
     return sum(_model_calls(graph) for graph in program.graphs.values())

@@ -19,12 +19,14 @@ FORMATS = ("text", "mermaid", "dot", "svg", "json")
 def command(graph: str, form: str, output: Path | None) -> None:
     """Print the graph of an artefact, or of a program that is compiled on the way."""
     from sgc.cli.graphs import load_graph
+    from sgc.cli.notes import notes_on_stderr
     from sgc.cli.output import check_output, write_file
     from sgc.cli.programs import split_name
     from sgc_ir.render import render
 
     check_output(output, {"graph": split_name(graph)[0]})
-    text = render(load_graph(graph), form).rstrip("\n") + "\n"
+    with notes_on_stderr():
+        text = render(load_graph(graph), form).rstrip("\n") + "\n"
     if output is None:
         print_result(text)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from sgc.cli.failure import CommandError
 from sgc.cli.graphs import model_calls
 from sgc.cli.programs import check_file, is_source, load_program, split_name
-from sgc_ir.errors import ArtifactError, ToolError
+from sgc_ir.errors import ArtifactError, CompileError, ToolError
 from sgc_ir.graph import Param
 
 if TYPE_CHECKING:
@@ -49,7 +50,26 @@ def params_of(program: Runnable) -> tuple[Param, ...]:
     return program.spec.params
 
 
-def needs_model(program: Runnable, mode: str) -> bool:
+def settle_mode(program: Runnable, mode: str) -> tuple[Runnable, str]:
+    """What runs in mode `auto`, `compiled` or `interpreted`, and in which of the last two.
+
+    Compiles a program once, so that it is known before the run whether a model is needed. Raises
+    CompileError for a refused program in mode `compiled`.
+    """
+    from sgc.program import Program
+
+    if not isinstance(program, Program) or mode == "interpreted":
+        return program, mode
+    try:
+        return program.compile(), "compiled"
+    except CompileError as error:
+        if mode == "compiled":
+            raise
+        logging.getLogger("sgc").warning("%s runs interpreted: %s", program.name, error)
+        return program, "interpreted"
+
+
+def needs_model(program: Runnable) -> bool:
     """Whether the model is loaded before the first row.
 
     For an interpreted program this is a guess from the text of its file: where it is wrong, the
@@ -59,9 +79,7 @@ def needs_model(program: Runnable, mode: str) -> bool:
     from sgc.program import Program
 
     if isinstance(program, Program):
-        if mode == "interpreted":
-            return _mentions_model(program)
-        program = program.compile()
+        return _mentions_model(program)
     assert isinstance(program, CompiledProgram)
     return model_calls(program.graph) > 0
 

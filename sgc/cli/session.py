@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sgc.cli.backend import BackendSettings, choose_backend, load
 from sgc.cli.batch import RowBatch
-from sgc.cli.failure import FAILED, OK, CommandError, say
+from sgc.cli.failure import FAILED, OK, CommandError
 from sgc.cli.inputs import Inputs, Row
 from sgc.cli.interrupt import InterruptGuard
+from sgc.cli.notes import notes_on_stderr
 from sgc.cli.output import OrderedWriter, check_output, encode_line, open_output, write_file
 from sgc.cli.programs import load_module, split_name
 from sgc.cli.progress import Display, FailureNotes, make_display
 from sgc.cli.records import failed_record, record_of, unavailable
-from sgc.cli.runnables import load_runnable, needs_model, params_of
+from sgc.cli.runnables import load_runnable, needs_model, params_of, settle_mode
 from sgc.cli.tally import Tally
 from sgc.cli.values import cell_converter, parse_arguments
 from sgc.runnable import Job, Runnable
@@ -52,15 +51,16 @@ class Request:
 
 def run_session(request: Request) -> int:
     """Run the rows; gives the exit code. Raises what keeps the run from starting or going on."""
-    with _notes_on_stderr(request.quiet), InterruptGuard() as guard:
+    with notes_on_stderr(request.quiet), InterruptGuard() as guard:
         if request.tools is not None:
             load_module(request.tools)
         program = load_runnable(request.program)
         rows, total = _rows(request, program)
         _check_paths(request)
         backend = choose_backend(request.backend, request.engine)
-        job = program.job({**request.settings, "backend": backend})
-        load_seconds = _load(request, program, job, backend)
+        program, mode = settle_mode(program, request.settings.get("mode", "auto"))
+        job = program.job({**request.settings, "mode": mode, "backend": backend})
+        load_seconds = _load(request, program, backend)
         session = _Session(request, program, job, backend, load_seconds)
         return session.run(rows, total, guard)
 
@@ -86,29 +86,12 @@ def _check_paths(request: Request) -> None:
     check_output(request.stats, {**taken, "output": request.output})
 
 
-def _load(request: Request, program: Runnable, job: Job, backend: Backend) -> float:
-    if not needs_model(program, job.mode):
+def _load(request: Request, program: Runnable, backend: Backend) -> float:
+    if not needs_model(program):
         return 0.0
     started = time.monotonic()
     load(backend, BackendSettings(**request.engine).model, request.quiet)
     return time.monotonic() - started
-
-
-@contextmanager
-def _notes_on_stderr(quiet: bool) -> Iterator[None]:
-    """Notes of the library, such as why a program runs interpreted, as lines of the command."""
-    logger = logging.getLogger("sgc")
-    handler = _Notes() if not quiet else logging.NullHandler()
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-
-
-class _Notes(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        say(f"sgc: note: {record.getMessage()}")
 
 
 class _Session:

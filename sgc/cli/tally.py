@@ -19,7 +19,6 @@ BACKEND_COUNTERS = (
     "peak_running",
     "peak_kv_tokens",
     "tokenizer_calls",
-    "merged_calls",
 )
 
 
@@ -98,7 +97,11 @@ class Tally:
             "forced_tokens": usage.forced_tokens,
             "scored_tokens": usage.scored_tokens,
         }
-        return numbers | {name: backend.get(name) for name in BACKEND_COUNTERS}
+        return (
+            numbers
+            | {name: backend.get(name) for name in BACKEND_COUNTERS}
+            | {"merged_calls": int(backend.get("merged_calls") or 0)}
+        )
 
     def table(self) -> list[tuple[str, str]]:
         """The closing table: label and value."""

@@ -111,3 +111,15 @@ def test_the_default_model_runs_a_row(sgc_cli: Sgc, greet: Path, tmp_path: Path)
     assert numbers["decode_steps"] > 0
     assert numbers["tokenizer_calls"] > 0
     assert numbers["load_seconds"] > 0
+
+
+def test_warnings_of_the_tracer_are_said_once(sgc_cli: Sgc, tmp_path: Path) -> None:
+    program = tmp_path / "reads.py"
+    program.write_text(
+        "import sgc\n@sgc.function\ndef reads(s):\n    s += open(__file__).readline()\n"
+    )
+    for arguments in (["compile", program, "-o", tmp_path / "g.sgc"], ["run", program]):
+        shown = sgc_cli(*arguments).err
+        assert shown.count("sgc: warning: ") == 1
+        assert f"{program}:4" in shown
+    assert "warning" not in sgc_cli("run", program, "--quiet").err
