@@ -35,7 +35,15 @@ def check_param(name: str, value: Any) -> Any:
 
 def _short(value: Any) -> str:
     text = repr(value) if not isinstance(value, int) or abs(value) < 10**60 else hex(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return _shortened(text, 60)
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _line(error: Exception) -> str:
+    return _shortened(" ".join(str(error).split()) or type(error).__name__, 200)
 
 
 def _integer(low: int, high: int | None = None) -> Callable[[str, Any], int]:
@@ -110,7 +118,9 @@ def _compile_regex(name: str, value: str) -> re.Pattern[str]:
     try:
         return re.compile(value)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"{name}={_short(value)}: not a regular expression: {error}") from error
+        raise ValueError(
+            f"{name}={_short(value)}: not a regular expression: {_line(error)}"
+        ) from error
 
 
 def _regex(name: str, value: Any) -> str:
@@ -158,14 +168,15 @@ def _json_schema(name: str, value: Any) -> Any:
     schema = _schema_data(name, value)
     from jsonschema import exceptions, validators  # costs 0.1 s; only programs with schemas pay
 
-    validator = validators.validator_for(schema, default=validators.Draft202012Validator)
     try:
+        validator = validators.validator_for(schema, default=validators.Draft202012Validator)
         validator.check_schema(schema)
     except exceptions.SchemaError as error:
         place = "/".join(str(part) for part in error.absolute_path) or "the top"
-        raise ValueError(f"{name}: not a JSON schema: at {place}: {error.message}") from error
-    except RecursionError as error:
-        raise ValueError(f"{name}: nested too deeply") from error
+        reason = ValueError(f"at {place}: {error.message}")
+        raise ValueError(f"{name}: not a JSON schema: {_line(reason)}") from error
+    except (RecursionError, ValueError) as error:  # nested too deeply; a $schema that is no URL
+        raise ValueError(f"{name}: not a JSON schema: {_line(error)}") from error
     return schema
 
 
@@ -181,7 +192,9 @@ def _schema_data(name: str, value: Any) -> Any:
         else:
             data = _schema_of_type(name, value)
     except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"{name}={_short(value)}: not a JSON schema: {error}") from error
+        raise ValueError(f"{name}={_short(value)}: not a JSON schema: {_line(error)}") from error
+    if isinstance(data, dict) and not isinstance(data.get("$schema", ""), str):
+        raise ValueError(f"{name}={_short(value)}: $schema of a JSON schema is a string")
     if not isinstance(data, dict | bool):
         raise ValueError(f"{name}={_short(value)}: a JSON schema is an object, true or false")
     return data
@@ -207,13 +220,11 @@ def _grammar(name: str, value: Any) -> str:
     if _FOREIGN_IMPORT.search(value):
         raise ValueError(f"{name}: %import takes common, unicode, python or lark only, no files")
     from lark import Lark
-    from lark.exceptions import LarkError
 
     try:
         Lark(value, parser="earley", lexer="dynamic", import_paths=[])
-    except (LarkError, re.error, RecursionError) as error:
-        reason = str(error).strip().splitlines()
-        raise ValueError(f"{name}: not a grammar: {reason[0] if reason else error!r}") from error
+    except Exception as error:  # lark lets errors of its regex engines and asserts of its own out
+        raise ValueError(f"{name}: not a grammar: {_line(error)}") from error
     return value
 
 
