@@ -71,12 +71,7 @@ def write_gguf(
         if values.ndim == 1:
             writer.add_tensor(written, values)
             continue
-        stored = gguf.quants.quantize(np.ascontiguousarray(values), kind)
-        writer.add_tensor(written, stored, raw_dtype=kind)
-        # Rows are quantised each by itself, so their order makes no difference.
-        plain = gguf.quants.quantize(parameter.detach().numpy(), kind)
-        with torch.no_grad():
-            parameter.copy_(torch.from_numpy(gguf.quants.dequantize(plain, kind).copy()))
+        _add_matrix(writer, written, values, parameter, kind)
     for name, values in (extra or {}).items():
         writer.add_tensor(name, values)
     writer.write_header_to_file()
@@ -84,6 +79,21 @@ def write_gguf(
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def _add_matrix(
+    writer: gguf.GGUFWriter,
+    name: str,
+    values: np.ndarray[Any, Any],
+    parameter: torch.nn.Parameter,
+    kind: Kind,
+) -> None:
+    """Rows are quantised each by itself, so their order makes no difference to their values."""
+    stored = gguf.quants.quantize(np.ascontiguousarray(values), kind)
+    writer.add_tensor(name, stored, raw_dtype=kind)
+    plain = gguf.quants.quantize(parameter.detach().numpy(), kind)
+    with torch.no_grad():
+        parameter.copy_(torch.from_numpy(gguf.quants.dequantize(plain, kind).copy()))
 
 
 def _metadata(config: transformers.PretrainedConfig, stem: str) -> dict[str, Any]:

@@ -26,27 +26,13 @@ def read_gguf_config(file: GgufFile, rope_divisors: tuple[float, ...] = ()) -> M
         ModelError: an architecture or rope variant that is not supported, a value that is missing
             or of the wrong type.
     """
-    stem = str(file.metadata.get("general.architecture"))
-    if stem not in _ARCHITECTURES:
-        raise ModelError(
-            f"{file.path}: architecture {stem!r} is not supported: known are "
-            f"{', '.join(_ARCHITECTURES)}"
-        )
-    prefix = stem + "."
-    own = {k.removeprefix(prefix): v for k, v in file.metadata.items() if k.startswith(prefix)}
-    fields = Fields(own, file.path)
-    if fields.get("expert_count"):
-        raise ModelError(f"{file.path}: mixtures of experts are not supported: give a dense model")
+    architecture, fields = _architecture(file)
     num_layers, num_heads = fields.integer("block_count"), fields.integer("attention.head_count")
     hidden_size = fields.integer("embedding_length")
-    head_dim = fields.integer("attention.key_length", hidden_size // num_heads)
-    if fields.integer("attention.value_length", head_dim) != head_dim:
-        raise fields.wrong("attention.value_length", f"{head_dim}, the size of keys")
-    if fields.integer("rope.dimension_count", head_dim) != head_dim:
-        raise fields.wrong("rope.dimension_count", f"{head_dim} (partial rotary is not supported)")
+    head_dim = _head_dim(fields, hidden_size // num_heads)
     window = fields.integer("attention.sliding_window") if _has_window(fields) else None
     return ModelConfig(
-        architecture=_ARCHITECTURES[stem],
+        architecture=architecture,
         num_layers=num_layers,
         hidden_size=hidden_size,
         intermediate_size=fields.integer("feed_forward_length"),
@@ -59,12 +45,37 @@ def read_gguf_config(file: GgufFile, rope_divisors: tuple[float, ...] = ()) -> M
         rope=_rope(fields, rope_divisors),
         tie_embeddings="output.weight" not in file.tensors,
         windows=(window,) * num_layers,
-        qkv_bias="blk.0.attn_q.bias" in file.tensors,
+        qkv_bias=architecture == "Qwen2ForCausalLM" or "blk.0.attn_q.bias" in file.tensors,
         out_bias="blk.0.attn_output.bias" in file.tensors,
         mlp_bias="blk.0.ffn_gate.bias" in file.tensors,
-        qk_norm="blk.0.attn_q_norm.weight" in file.tensors,
+        qk_norm=architecture == "Qwen3ForCausalLM",
         eos_token_ids=_eos_token_ids(file),
     )
+
+
+def _architecture(file: GgufFile) -> tuple[str, Fields]:
+    """Hugging Face's name, and the metadata under the architecture's own prefix."""
+    stem = str(file.metadata.get("general.architecture"))
+    if stem not in _ARCHITECTURES:
+        raise ModelError(
+            f"{file.path}: architecture {stem!r} is not supported: known are "
+            f"{', '.join(_ARCHITECTURES)}"
+        )
+    prefix = stem + "."
+    own = {k.removeprefix(prefix): v for k, v in file.metadata.items() if k.startswith(prefix)}
+    fields = Fields(own, file.path)
+    if fields.get("expert_count"):
+        raise ModelError(f"{file.path}: mixtures of experts are not supported: give a dense model")
+    return _ARCHITECTURES[stem], fields
+
+
+def _head_dim(fields: Fields, default: int) -> int:
+    head_dim = fields.integer("attention.key_length", default)
+    if fields.integer("attention.value_length", head_dim) != head_dim:
+        raise fields.wrong("attention.value_length", f"{head_dim}, the size of keys")
+    if fields.integer("rope.dimension_count", head_dim) != head_dim:
+        raise fields.wrong("rope.dimension_count", f"{head_dim} (partial rotary is not supported)")
+    return head_dim
 
 
 def _has_window(fields: Fields) -> bool:

@@ -148,10 +148,9 @@ def _windows(fields: Fields, architecture: str, num_layers: int) -> tuple[int | 
     if architecture == "LlamaForCausalLM":
         return (None,) * num_layers
     if architecture == "MistralForCausalLM":
-        silent = "sliding_window" not in fields.values
-        given = fields.get("sliding_window")
-        window = fields.integer("sliding_window", _WINDOW) if silent or given is not None else None
-        return (window,) * num_layers
+        if _explicit_null(fields, "sliding_window"):
+            return (None,) * num_layers
+        return (fields.integer("sliding_window", _WINDOW),) * num_layers
     if not fields.flag("use_sliding_window", False) or _explicit_null(fields, "sliding_window"):
         return (None,) * num_layers
     window = fields.integer("sliding_window", _WINDOW)
