@@ -11,7 +11,6 @@ from sgc_ir.errors import BackendError
 from sgc_runtime.cache.prefix_cache import PrefixCache
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.metrics import Metrics
-from sgc_runtime.engine.policy import Order, first_come
 from sgc_runtime.engine.prompt_trie import PromptTrie
 from sgc_runtime.engine.request import Outcome, Request, State
 from sgc_runtime.engine.scheduler import Chunk, Scheduler
@@ -41,14 +40,13 @@ class EngineCore:
         kv: KVTensors,
         config: EngineConfig,
         device: torch.device | None = None,
-        order: Order = first_come,
     ) -> None:
         self._model, self._kv = model, kv
         self._device = device if device is not None else torch.device("cpu")
         self.cache = PrefixCache(config.kv_tokens, config.cache)
         self.metrics = Metrics()
         self.trie = PromptTrie(config.stats_tokens)
-        self.scheduler = Scheduler(self.cache, config, self.metrics, order)
+        self.scheduler = Scheduler(self.cache, config, self.metrics)
 
     def add(self, request: Request) -> None:
         """Queue a request; one that can never fit is answered at once."""

@@ -17,7 +17,6 @@ from sgc_runtime.cache.prefix_cache import PrefixCache
 from sgc_runtime.cache.radix_tree import Node
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.metrics import Metrics
-from sgc_runtime.engine.policy import Order, first_come
 from sgc_runtime.engine.queue import WaitingQueue
 from sgc_runtime.engine.request import Prefix, Request, State
 from sgc_runtime.engine.sharing import PrefixesInFlight
@@ -40,9 +39,8 @@ class Scheduler:
         cache: PrefixCache,
         config: EngineConfig,
         metrics: Metrics,
-        order: Order = first_come,
     ) -> None:
-        self._cache, self._config, self._metrics, self._order = cache, config, metrics, order
+        self._cache, self._config, self._metrics = cache, config, metrics
         self.waiting = WaitingQueue()
         self.prefilling: list[Request] = []
         self.running: list[Request] = []
@@ -141,7 +139,7 @@ class Scheduler:
         chunks: list[Chunk] = []
         in_flight = PrefixesInFlight(self.prefilling, self._config.share_min_tokens)
         # A list, since the queue changes below.
-        for request in list(islice(self._order(self.waiting), self._config.scan_limit)):
+        for request in list(islice(self.waiting, self._config.scan_limit)):
             if budget <= 0 or len(self.in_flight) >= self._config.max_running:
                 break
             if self._cache.enabled and self._waits_for_prefix(request, in_flight):
