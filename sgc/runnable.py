@@ -33,14 +33,14 @@ class Job:
     execute: Execute
     backend: BackendSource
     settings: RunSettings
+    defaults: RunDefaults  # one object for all rows: what depends on it is worked out once
     context: contextvars.Context
 
     async def row(
         self, index: int, values: Values, on_event: Callable[[Event], None] | None = None
     ) -> FinishedState:
         """Run one row; to be awaited on the runtime's loop."""
-        defaults = RunDefaults(self.settings.params, self.settings.seed)
-        ctx = RunContext(self.backend, defaults, index, self.name, on_event)
+        ctx = RunContext(self.backend, self.defaults, index, self.name, on_event)
         return await self.execute(values, ctx, self.context)
 
 
@@ -129,13 +129,11 @@ class Runnable(ABC):
 
     def _starter(self, job: Job) -> Callable[[int, Any], Coroutine[Any, Any, FinishedState]]:
         async def start(index: int, row: Any) -> FinishedState:
+            if isinstance(row, Exception):
+                return FinishedState.failed(row, job.mode)
             try:
                 values = self._row_values(row)
             except InputError as error:
-                return FinishedState.failed(error, job.mode)
-            except Exception as error:
-                if error is not row:
-                    raise
                 return FinishedState.failed(error, job.mode)
             return await job.row(index, values)
 
@@ -146,8 +144,6 @@ class Runnable(ABC):
             return self.arguments((), row)
         if isinstance(row, tuple):
             return self.arguments(row, {})
-        if isinstance(row, Exception):
-            raise row
         raise InputError(
             f"{self.name}: a row is a {type(row).__name__}; give a dict of arguments, or a tuple"
         )
@@ -185,7 +181,8 @@ class Runnable(ABC):
             source = default_backend()
         else:
             source = backend if isinstance(backend, BackendSource) else BackendSource.of(backend)
-        return Job(self.name, mode, execute, source, settings, contextvars.copy_context())
+        defaults = RunDefaults(settings.params, settings.seed)
+        return Job(self.name, mode, execute, source, settings, defaults, contextvars.copy_context())
 
 
 def _merge(options: dict[str, Any], more: Values | None) -> dict[str, Any]:

@@ -79,9 +79,6 @@ def sampling_fields() -> tuple[Field[Any], ...]:
     return tuple(f for f in fields(RunSettings) if f.metadata["group"] == "sampling")
 
 
-SETTING_NAMES = tuple(f.name for f in fields(RunSettings))
-
-
 def make_settings(values: Mapping[str, Any]) -> RunSettings:
     """Settings from the values that were given; None means the default."""
     return RunSettings(**{k: v for k, v in values.items() if v is not None})
