@@ -11,7 +11,6 @@ import threading
 from sgc_runtime.executor.backend import Backend
 from sgc_runtime.executor.context import BackendSource
 
-DEFAULT_MODEL = "smollm2-135m"
 _lock = threading.Lock()
 _default: BackendSource | None = None
 
@@ -35,4 +34,4 @@ def default_backend() -> BackendSource:
 def _load_default() -> Backend:
     from sgc_runtime.backends.local import LocalBackend
 
-    return LocalBackend(DEFAULT_MODEL)
+    return LocalBackend()

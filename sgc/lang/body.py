@@ -12,7 +12,6 @@ from sgc.lang.current import driving
 from sgc.lang.forks import ForkGroup
 from sgc.lang.function import ProgramSpec
 from sgc.lang.handle import Handle
-from sgc.lang.primitives import copied
 from sgc.lang.source import caller_source, raised_at, refusal
 from sgc.lang.state import ProgramState
 from sgc.lang.tools import Tool
@@ -22,7 +21,7 @@ from sgc_runtime.executor.cell import Cell, gather
 from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.stream import Stream
-from sgc_runtime.executor.tool_call import ToolCall
+from sgc_runtime.executor.tools import own_copy
 
 
 class Body:
@@ -46,7 +45,7 @@ class Body:
         To be called on the event loop. The row waits for the body. Lists and dicts among `values`
         are copied: what the body does to them stays inside of it.
         """
-        own = {name: copied(value) for name, value in values.items()}
+        own = {name: own_copy(value) for name, value in values.items()}
         future = start_body(lambda: self._run(own), f"sgc-{self.spec.name}", context)
         self.ctx.enter()
         future.add_done_callback(lambda f: self._finish(*f.result()))
@@ -136,15 +135,9 @@ class Body:
 
     def tool_call(self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call `tool` and wait for its result, so that tools keep program order."""
-        source, kept_args, kept_kwargs = caller_source(), copied(args), copied(dict(kwargs))
-
-        def start() -> Cell:
-            stream, result = self._stream, Cell()
-            op = ToolCall(result, stream.take_ordinal("g"), source, stream.scope.order())
-            op.begin(stream.core, tool, kept_args, kept_kwargs)
-            return result
-
-        return self.bridge.value(start)
+        source, own_args, own_kwargs = caller_source(), own_copy(args), own_copy(dict(kwargs))
+        stream = self._stream
+        return self.bridge.value(lambda: stream.tool_call(tool, own_args, own_kwargs, source))
 
     # -- reading
 

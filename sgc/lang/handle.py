@@ -12,14 +12,14 @@ from sgc_ir.errors import SgcError
 from sgc_ir.graph import Source
 from sgc_ir.params import Usage
 from sgc_runtime.executor.cell import Cell
-from sgc_runtime.executor.state import FinishedState
+from sgc_runtime.executor.state import FinishedState, SubProgramHandle, finished
 
 if TYPE_CHECKING:
     from sgc.lang.body import Body
     from sgc.lang.bridge import Bridge
 
 
-class Handle:
+class Handle(SubProgramHandle):
     """A running sub-program; each read waits until its body has ended.
 
     Reads raise what the body raised, and the error of the node that they read.
@@ -86,7 +86,7 @@ class Handle:
             self._stream,
             value=finished(self._done.value),
             error=self._stream.ctx.first_error(scope.prefix) or self._done.error,
-            usage=scope.usage.total(),
+            usage=scope.usage,
         )
 
     def _read(self, name: str, what: str, source: Source) -> Any:
@@ -129,14 +129,3 @@ class Handle:
         if bridge is None:
             raise SgcError("a sub-program's handle outside of its program; return its values")
         return bridge
-
-
-def finished(value: Any) -> Any:
-    """`value` with each handle inside it replaced by the state of its finished sub-program."""
-    if isinstance(value, Handle):
-        return value.state()
-    if isinstance(value, list | tuple) and type(value) in (list, tuple):
-        return type(value)([finished(item) for item in value])
-    if type(value) is dict:
-        return {key: finished(item) for key, item in value.items()}
-    return value

@@ -9,10 +9,9 @@ from typing import Any
 
 from sgc.lang.body import Body
 from sgc.lang.function import ProgramSpec
-from sgc.lang.handle import finished
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.context import RunContext
-from sgc_runtime.executor.state import FinishedState
+from sgc_runtime.executor.state import FinishedState, finished
 from sgc_runtime.executor.stream import Stream
 
 

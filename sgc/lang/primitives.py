@@ -9,10 +9,10 @@ from typing import Any
 
 from sgc.lang.current import is_live
 from sgc.lang.source import refusal
-from sgc_ir.params import CHOICE_METHODS, normalize
+from sgc_ir.params import CHOICE_METHODS, CONSTRAINTS, normalize
+from sgc_runtime.executor.tools import own_copy
 
 ROLES = ("system", "user", "assistant")
-CONSTRAINTS = ("regex", "json_schema", "grammar", "choices", "dtype")
 
 
 class Primitive:
@@ -224,21 +224,11 @@ def _png(picture: Any) -> bytes:
     return buffer.getvalue()
 
 
-def copied(value: Any) -> Any:
-    """Lists and dicts copied all the way down, so that later changes do not reach the copy."""
-    if is_symbol(value):
-        return value
-    if isinstance(value, list | tuple):
-        items = [copied(v) for v in value]
-        return items if type(value) is list else tuple(items) if type(value) is tuple else value
-    return {k: copied(v) for k, v in value.items()} if type(value) is dict else value
-
-
 def _frozen(value: Any) -> Any:
     """An argument of gen as it is now; lists and iterators become tuples."""
     if not is_symbol(value) and (isinstance(value, list) or hasattr(value, "__next__")):
         return tuple(value)
-    return copied(value)
+    return own_copy(value)
 
 
 def check_name(what: str, name: Any) -> None:

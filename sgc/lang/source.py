@@ -13,7 +13,7 @@ from sgc_ir.graph import Source
 
 _OWN_PREFIXES = ("sgc.lang.", "sgc.trace.", "sgc_ir.", "sgc_runtime.")
 _OWN_MODULES = frozenset(
-    {"sgc", "sgc.program", "sgc.running", "sgc.compile", "contextlib", "functools"}
+    {"sgc", "sgc.program", "sgc.runnable", "sgc.compile", "contextlib", "functools"}
 )
 
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.lang.append import operations
 from sgc.lang.failures import unset
-from sgc.lang.primitives import check_name, copied
+from sgc.lang.primitives import check_name
 from sgc.lang.scopes import branch_block, role_block, text_scope
 from sgc.lang.source import caller_source, refusal
 from sgc_ir.graph import Source
 from sgc_runtime.executor.cell import Cell
+from sgc_runtime.executor.tools import own_copy
 
 if TYPE_CHECKING:
     from sgc.lang.body import Body
@@ -125,7 +126,7 @@ class ProgramState:
         """Write a variable."""
         self._check_open()
         check_name("set", name)
-        stream, kept = self._stream, copied(value)
+        stream, kept = self._stream, own_copy(value)
         self._bridge.post(lambda: stream.set(name, kept))
 
     def var_scope(self, name: str) -> AbstractContextManager[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sgc_ir.errors import BackendError
@@ -124,7 +125,8 @@ class ScriptedStream:
         results = [finish_reply(reply, call.params, backend.tokens) for reply in replies]
         texts = [result.text for result in results]
         entry["result"] = texts if call.params.n > 1 else texts[0]
-        results[0] = _with_prompt_tokens(results[0], backend.tokens.count(prompt))
+        usage = Usage(backend.tokens.count(prompt), results[0].usage.completion_tokens)
+        results[0] = replace(results[0], usage=usage)
         if call.on_text is not None:
             for token in backend.tokens.split(results[0].text):
                 call.on_text(token.text)
@@ -172,16 +174,3 @@ def _template(chat_template: ChatTemplate | str | None) -> ChatTemplate:
 
         return template_of(chat_template)
     return chat_template
-
-
-def _with_prompt_tokens(result: CallResult, prompt_tokens: int) -> CallResult:
-    usage = Usage(prompt_tokens, result.usage.completion_tokens)
-    return CallResult(
-        result.text,
-        result.token_ids,
-        result.finish_reason,
-        result.matched,
-        result.complete,
-        usage,
-        result.meta,
-    )

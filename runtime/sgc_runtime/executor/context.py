@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sgc_ir.errors import BackendError
@@ -95,7 +95,7 @@ class Scope:
     def __init__(self, program: str, prefix: Order = ()) -> None:
         self.program = program
         self.prefix = prefix
-        self.usage = UsageCounter()
+        self.usage = Usage()
         self._count = 0
 
     def order(self) -> Order:
@@ -110,25 +110,6 @@ class Abortable(Protocol):
     def abort(self, error: BaseException) -> None: ...
 
     def forget_error(self, error: BaseException) -> None: ...
-
-
-class UsageCounter:
-    """Sum of the usages of many calls."""
-
-    __slots__ = ("_sums",)
-
-    def __init__(self) -> None:
-        self._sums = [0] * len(_USAGE_FIELDS)
-
-    def add(self, usage: Usage) -> None:
-        for i, name in enumerate(_USAGE_FIELDS):
-            self._sums[i] += getattr(usage, name)
-
-    def total(self) -> Usage:
-        return Usage(*self._sums)
-
-
-_USAGE_FIELDS = tuple(f.name for f in fields(Usage))
 
 
 class RunContext:
@@ -165,7 +146,7 @@ class RunContext:
         self.scope = Scope(program)
         self.on_event = on_event
         self.stream_text = stream_text or on_event is not None
-        self.usage = UsageCounter()
+        self.usage = Usage()
         self.cancelled: BaseException | None = None
         self._errors: dict[int, tuple[Order, BaseException]] = {}
         self._acknowledged: list[BaseException] = []  # kept alive: known by identity
@@ -278,11 +259,6 @@ class RunContext:
         """The row has ended: close the backend streams that are still open."""
         for stream in list(self._backend_streams):
             self.closed(stream)
-
-    def emit(self, event: Event) -> None:
-        """Hand `event` to the listener, if there is one."""
-        if self.on_event is not None:
-            self.on_event(event)
 
 
 _CHATML = ChatML()

@@ -10,7 +10,7 @@ from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
 
-_NOT_PARAMS = ("name", "ordinal")
+NOT_PARAMS = ("name", "ordinal")  # attributes of a Gen or Select that are no parameters
 _MAX_CACHED = 32
 
 
@@ -39,7 +39,7 @@ class GraphPlan:
         known = self._params.get(node.id)
         if known is not None and known[0] is defaults:
             return known[1]
-        values = {k: v for k, v in node.attrs.items() if k not in _NOT_PARAMS}
+        values = {k: v for k, v in node.attrs.items() if k not in NOT_PARAMS}
         if next(iter_refs(tuple(values.values())), None) is not None:
             return None
         params = defaults.override(values)

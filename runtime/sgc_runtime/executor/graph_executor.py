@@ -15,8 +15,7 @@ from sgc_runtime.executor.context import RunContext, Scope
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.executable import executable_of
 from sgc_runtime.executor.frame import Frame, GraphRun
-from sgc_runtime.executor.handle import finished
-from sgc_runtime.executor.state import FinishedState
+from sgc_runtime.executor.state import FinishedState, finished
 from sgc_runtime.executor.stream import Stream
 from sgc_runtime.executor.tools import Tool, check_tools
 

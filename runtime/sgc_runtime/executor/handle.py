@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.pending import Pending
-from sgc_runtime.executor.state import FinishedState
+from sgc_runtime.executor.state import FinishedState, SubProgramHandle, finished
 from sgc_runtime.executor.stream import Stream
 
 
@@ -19,7 +19,7 @@ class Running(Protocol):
     variables: Mapping[str, Pending]
 
 
-class Handle:
+class Handle(SubProgramHandle):
     """A sub-program, started or about to be; `frame` gets the `Running` graph."""
 
     __slots__ = ("frame",)
@@ -74,18 +74,5 @@ class Handle:
             value=finished(running.result.value),
             error=running.root.ctx.first_error(scope.prefix),
             mode="compiled",
-            usage=scope.usage.total(),
+            usage=scope.usage,
         )
-
-
-def finished(value: Any) -> Any:
-    """`value` with each handle inside it replaced by the state of its finished sub-program."""
-    if isinstance(value, Handle):
-        return value.state()
-    if isinstance(value, tuple):
-        return tuple([finished(item) for item in value])
-    if isinstance(value, list):
-        return [finished(item) for item in value]
-    if isinstance(value, dict):
-        return {key: finished(item) for key, item in value.items()}
-    return value

@@ -83,8 +83,9 @@ class ModelCall(Op):
         return on_text
 
     def _emit(self, core: StreamCore, text: str, done: bool) -> None:
-        if core.ctx.on_event is not None:
-            core.ctx.emit(Event(self.path(core), core.path, self.pending.name, text, done))
+        on_event = core.ctx.on_event
+        if on_event is not None:
+            on_event(Event(self.path(core), core.path, self.pending.name, text, done))
 
     async def _invoke(self, core: StreamCore, stream: BackendStream, call: Call) -> None:
         try:
@@ -105,9 +106,9 @@ class ModelCall(Op):
 
     def _finish(self, core: StreamCore, params: SamplingParams, results: list[CallResult]) -> None:
         for result in results:
-            core.ctx.usage.add(result.usage)
+            core.ctx.usage += result.usage
             if core.scope is not core.ctx.scope:
-                core.scope.usage.add(result.usage)
+                core.scope.usage += result.usage
         if len(results) != params.n:
             raise BackendError(f"the backend gave {len(results)} samples for n={params.n}")
         first = results[0].text

@@ -14,21 +14,12 @@ from sgc_runtime.executor.frame import BodyRoot, Frame
 from sgc_runtime.executor.gate import Family, Gate
 from sgc_runtime.executor.handle import Handle
 from sgc_runtime.executor.operations import ForkPoint
-from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.stream import Stream
 
 
 def sub_program(frame: Frame, node: Node) -> Handle:
     handle = Handle()
     params = _callee_params(frame, node)
-    ordinal = frame.operand(node.attrs["ordinal"])
-    if not isinstance(ordinal, Cell):
-        frame.in_stream(
-            node,
-            lambda stream: _start_callee(frame, node, stream, ordinal, params, handle),
-            handle.frame.fail,
-        )
-        return handle
     frame.defer()
 
     def ready(cell: Cell) -> None:
@@ -42,7 +33,7 @@ def sub_program(frame: Frame, node: Node) -> Handle:
             )
         frame.undefer()
 
-    ordinal.then(ready)
+    as_cell(frame.operand(node.attrs["ordinal"])).then(ready)
     return handle
 
 
@@ -127,10 +118,8 @@ class _LoopRun:
             self._chain, self._close_chain = frame.chain.nest()
 
     def _outer(self, operand: Any) -> Any:
-        if type(operand) is Ref:
-            found = self.frame.values[operand.node]
-            return found.value if type(found) is Pending else found
-        return as_cell(self.frame.operand(operand))
+        found = self.frame.operand(operand)
+        return found if type(operand) is Ref else as_cell(found)
 
     def prepare(self, stream: Stream) -> None:
         """The loop's stream is there: keep its state, wait for the lengths."""

@@ -8,14 +8,12 @@ from typing import Any
 from sgc_ir.graph import ROOT_STREAM, Node, Ref
 from sgc_ir.params import SamplingParams
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell, resolve
+from sgc_runtime.executor.executable import NOT_PARAMS
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Family, Gate, Gathered
 from sgc_runtime.executor.operations import ForkPoint
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.stream import Stream, drain_branches
-
-_NOT_PARAMS = ("name", "ordinal")
-
 
 # -- model calls
 
@@ -49,7 +47,7 @@ def _params(frame: Frame, node: Node) -> Mapping[str, Any] | SamplingParams:
         static = None  # the call itself fails with the reason, in its turn
     if static is not None:
         return static
-    return {k: frame.operand(v) for k, v in node.attrs.items() if k not in _NOT_PARAMS}
+    return {k: frame.operand(v) for k, v in node.attrs.items() if k not in NOT_PARAMS}
 
 
 # -- forks

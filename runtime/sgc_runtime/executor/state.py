@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,7 +44,7 @@ class FinishedState:
         self.value = value
         self.mode = mode
         if usage is None:
-            usage = stream.ctx.usage.total() if stream is not None else Usage()
+            usage = stream.ctx.usage if stream is not None else Usage()
         self.usage = usage
         self._error = error
 
@@ -111,3 +112,24 @@ class FinishedState:
     def __repr__(self) -> str:
         what = f"error={self._error!r}" if self._error is not None else f"value={self.value!r}"
         return f"<FinishedState {what} vars={list(self.vars)}>"
+
+
+class SubProgramHandle(ABC):
+    """What `sub(x)` gives while the row runs."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def state(self) -> FinishedState:
+        """The sub-program as a finished state. To be called when all of it has ended."""
+
+
+def finished(value: Any) -> Any:
+    """`value` with each handle inside it replaced by the state of its finished sub-program."""
+    if isinstance(value, SubProgramHandle):
+        return value.state()
+    if type(value) in (list, tuple):
+        return type(value)([finished(item) for item in value])
+    if type(value) is dict:
+        return {key: finished(item) for key, item in value.items()}
+    return value

@@ -86,7 +86,7 @@ def plain_json(value: Any, depth: int = 0) -> Any:
 
 
 def own_copy(value: Any) -> Any:
-    """`value` with lists, dicts and tuples copied, so that a tool cannot change the original."""
+    """Lists, tuples and dicts copied all the way down; changes do not reach the original."""
     if type(value) is list:
         return [own_copy(item) for item in value]
     if type(value) is tuple:
