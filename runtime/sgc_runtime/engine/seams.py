@@ -65,6 +65,21 @@ class Seams:
             return self._append(ids, len(ids), "", pieces)
         return self._rejoin(ids, pieces, pending, tail_of_pending_only=spliced)
 
+    def bos_once(self, before: bool, pieces: Sequence[Text]) -> tuple[Text, ...]:
+        """`pieces`, the first of a stream that hold text of a chat template, without the BOS with
+        which the template begins where raw text, which has one already, stands in front.
+
+        Args:
+            before: there are ids in front of the pieces.
+        """
+        bos = self.vocabulary.bos_id
+        at = next((i for i, p in enumerate(pieces) if p.control), None)
+        if bos is None or at is None or not (before or at):
+            return tuple(pieces)
+        rest = pieces[at].text.removeprefix(self.vocabulary.control_texts[bos])
+        kept = (Text(rest, control=True),) if rest else ()
+        return (*pieces[:at], *kept, *pieces[at + 1 :])
+
     def without_end(self, ids: Ids, text: str) -> Joined:
         """`ids` without `text`, with which their text ends (and no control token inside it)."""
         start = self._tail_start(ids, len(text.encode()))

@@ -29,12 +29,14 @@ class TokenStream:
         pending: bytes of an incomplete character at the end of `ids`: a gen continues it, text
             drops it.
         prefix: where the KV of the first ids was last seen in the tree; nothing locks it.
+        templated: `ids` hold text of a chat template.
     """
 
     ids: Ids = field(default_factory=lambda: _EMPTY)
     pieces: tuple[Text, ...] = ()
     pending: bytes = b""
     prefix: Prefix | None = None
+    templated: bool = False
 
     def append(self, pieces: Sequence[Text]) -> None:
         """Add text at the end."""
@@ -42,7 +44,7 @@ class TokenStream:
 
     def fork(self) -> TokenStream:
         """An independent stream with the same content; nothing is copied."""
-        return TokenStream(self.ids, self.pieces, self.pending, self.prefix)
+        return TokenStream(self.ids, self.pieces, self.pending, self.prefix, self.templated)
 
     def resolve(self, seams: Seams) -> Ids:
         """Encode what is not encoded yet; the ids of the whole prompt.
@@ -50,6 +52,9 @@ class TokenStream:
         Raises:
             BackendError: there is nothing to go on from.
         """
+        if not self.templated:
+            self.pieces = seams.bos_once(len(self.ids) > 0, self.pieces)
+            self.templated = any(piece.control for piece in self.pieces)
         if self.pieces:
             joined = seams.join(self.ids, self.pieces, len(self.pending))
             self.replace(joined.ids, joined.kept)

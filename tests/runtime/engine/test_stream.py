@@ -151,6 +151,27 @@ def test_bos_once(tokenizers: dict[str, Tokenizer], name: str) -> None:
     assert chat.ids.tolist().count(bos) == 1
 
 
+@pytest.mark.parametrize("name", ["llama-bpe", "llama2", "gemma"])
+@pytest.mark.parametrize("calls_between", [False, True])
+def test_bos_once_where_a_template_follows_raw_text(
+    tokenizers: dict[str, Tokenizer], name: str, calls_between: bool
+) -> None:
+    tokenizer = tokenizers[name]
+    seams, stream = Seams(tokenizer), TokenStream()
+    messages = [{"role": "user", "content": "Hi"}]
+    rendered = tokenizer.chat_template.render(messages)
+    bos = tokenizer.control_texts[tokenizer.bos_id or 0]
+    assert rendered.startswith(bos)
+    stream.append([Text("The fox")])
+    if calls_between:
+        stream.resolve(seams)
+    stream.append([Text(rendered, control=True)])
+    pieces = [Text("The fox"), Text(rendered.removeprefix(bos), control=True)]
+    assert stream.resolve(seams).tolist() == tokenizer.encode_prompt(pieces)
+    stream.append([Text(bos + "again", control=True)])  # as Llama 2 begins each user turn
+    assert stream.resolve(seams).tolist().count(tokenizer.bos_id) == 2
+
+
 def test_nothing_to_go_on_from_is_refused(tokenizers: dict[str, Tokenizer]) -> None:
     with pytest.raises(BackendError, match="the prompt is empty"):
         TokenStream().resolve(Seams(tokenizers["gpt2"]))
