@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sgc.lang.primitives import Gen, Image, Primitive, Role, Select, Video, parts_of
+from sgc.lang.primitives import (
+    Gen,
+    Image,
+    Primitive,
+    Role,
+    Select,
+    Video,
+    parts_of,
+    refuse_block,
+)
 from sgc.lang.source import refusal
 from sgc_ir.graph import Source
 
@@ -43,6 +52,7 @@ def _check_value(value: Any) -> None:
     from sgc.lang.handle import Handle
     from sgc.lang.state import ProgramState
 
+    refuse_block(value)
     if isinstance(value, Handle):
         raise refusal('a sub-program was appended; append its h["v"], h.text() or h.value')
     if isinstance(value, ProgramState | ForkGroup):

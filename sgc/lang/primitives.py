@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sgc.lang.current import is_live
-from sgc.lang.source import refusal
+from sgc.lang.source import is_own_module, refusal
 from sgc_ir.params import CHOICE_METHODS, CONSTRAINTS, normalize
 from sgc_runtime.executor.tools import own_copy
 
@@ -21,9 +22,11 @@ class Primitive:
     __slots__ = ()
 
     def __add__(self, other: Any) -> Concat:
+        _check_operand(other)
         return Concat((*parts_of(self), *parts_of(other)))
 
     def __radd__(self, other: Any) -> Concat:
+        _check_operand(other)
         return Concat((*parts_of(other), *parts_of(self)))
 
 
@@ -77,6 +80,22 @@ class Video(Primitive):
 def parts_of(value: Any) -> tuple[Any, ...]:
     """The pieces that `value` stands for when it is appended."""
     return value.parts if isinstance(value, Concat) else (value,)
+
+
+def refuse_block(value: Any) -> None:
+    """Refuse `s.copy()`, `s.user()` and the like without `with`. Raises CompileError."""
+    if not is_symbol(value) and issubclass(type(value), AbstractContextManager):
+        raise refusal(
+            f"a {type(value).__name__} is no text; s.copy(), s.user() and the like are blocks: "
+            "write `with s.copy() as t:` and append inside of it"
+        )
+
+
+def _check_operand(value: Any) -> None:
+    """Refuse what `a + b` would leave as it is, where `a += b` was meant. Raises CompileError."""
+    refuse_block(value)
+    if hasattr(type(value), "__iadd__") and is_own_module(type(value).__module__):
+        raise refusal("`s + x` appends nothing; write `s += x`")
 
 
 def is_symbol(value: Any) -> bool:

@@ -187,6 +187,35 @@ def test_copy_is_a_branch_that_stays_readable(interpret, prompts):
     assert prompts() == {"f1[0]/g0": "p aside", "g0": "p own"}
 
 
+def test_what_a_plus_would_drop_is_refused(interpret, backend):
+    def without_with(s):
+        t = s.copy()
+        t += sgc.gen("v")
+
+    def turn_without_with(s):
+        t = s.user()
+        t += "text" + sgc.gen("v")
+
+    def appended(s):
+        s += s.copy()
+
+    def no_append(s):
+        s = s + sgc.gen("v")
+
+    def no_append_to_branches(s):
+        forks = s.fork(2)
+        forks = forks + sgc.gen("v")
+
+    for program in (without_with, turn_without_with, appended, no_append, no_append_to_branches):
+        error = interpret(program).error()
+        assert isinstance(error, sgc.CompileError), program
+        assert error.file == __file__
+        assert ("with s.copy() as t" in str(error)) or ("write `s += x`" in str(error))
+        with pytest.raises(sgc.CompileError):
+            sgc.function(program).compile()
+    assert not backend.calls
+
+
 def test_sets_stay_in_their_stream(interpret):
     def program(s):
         s.set("x", "before")
