@@ -9,7 +9,7 @@ from sgc_ir.errors import BackendError
 from sgc_ir.params import CallResult, SamplingParams, Usage
 from sgc_runtime.backends.scripted_rules import NUMBER_STOPS, Limit, Rule, rule_of
 from sgc_runtime.backends.scripted_tokens import Tokens
-from sgc_runtime.backends.stops import find_stop
+from sgc_runtime.tokenizer.stop_finder import find_stop
 
 
 class _End(NamedTuple):

@@ -23,15 +23,15 @@ class RegexStop:
         self._partial = _compile_partial(pattern)
         self._first = 0  # no match begins in front of it, whatever follows
 
-    def search(self, text: str, first: int) -> int | None:
-        """Begin of the leftmost match in `text` that begins at `first` or later."""
+    def find(self, text: str, first: int) -> tuple[int, int] | None:
+        """Begin and end of the leftmost match in `text` that begins at `first` or later."""
         found = self._compiled.search(text, max(first, self._first))
-        return None if found is None else found.start()
+        return None if found is None else found.span()
 
     def first_possible(self, text: str, first: int) -> int:
         """The earliest position from `first` on at which more text may give a match.
 
-        Call it only after `search` found nothing in the same text.
+        Call it only after `find` found nothing in the same text.
         """
         first = max(first, self._first)
         if self._partial is None:

@@ -159,9 +159,9 @@ def test_pending_bytes_are_in_no_text() -> None:
 def test_braces_and_brackets_mean_what_python_says() -> None:
     for pattern, text in ((r"a{e}", "a{e}"), (r"[:[al]x", ":x"), (r"\frac{d}", "\x0crac{d}")):
         stop = RegexStop(pattern)
-        assert stop.search("zz" + text[:-1], 0) is None
+        assert stop.find("zz" + text[:-1], 0) is None
         assert stop.first_possible("zz" + text[:-1], 0) == 2
-        assert stop.search("zz" + text, 0) == 2
+        assert (stop.find("zz" + text, 0) or ())[:1] == (2,)
 
 
 def test_a_bad_pattern_is_refused() -> None:

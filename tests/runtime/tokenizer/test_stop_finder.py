@@ -8,12 +8,12 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sgc_runtime.backends.stops import StopHit, find_stop
+from sgc_runtime.tokenizer.stop_finder import Stop, find_stop
 
 
 def brute_force(
     tokens: list[str], stops: list[str], patterns: list[str], min_tokens: int
-) -> StopHit | None:
+) -> Stop | None:
     """Grow the text token by token; look at every span of it."""
     first = len("".join(tokens[:min_tokens]))
     for count in range(1, len(tokens) + 1):
@@ -29,7 +29,7 @@ def brute_force(
                     hits.append((begin, rank, match.end(), pattern))
         if hits and min_tokens <= len(tokens):
             begin, _, end, matched = min(hits)
-            return StopHit(begin, end, matched)
+            return Stop(begin, end, matched)
     return None
 
 
@@ -52,6 +52,10 @@ def test_find_stop(
 
 def test_of_overlapping_stops_the_one_complete_first_wins() -> None:
     # "bcd" begins earlier, but "c" is complete with an earlier token
-    assert find_stop("ab c d", [2, 4, 6], ["b c d", "c"]) == StopHit(3, 4, "c")
+    assert find_stop("ab c d", [2, 4, 6], ["b c d", "c"]) == Stop(3, 4, "c")
     # complete with one token: the earliest begin
-    assert find_stop("ab c", [2, 4], ["c", "b c"]) == StopHit(1, 4, "b c")
+    assert find_stop("ab c", [2, 4], ["c", "b c"]) == Stop(1, 4, "b c")
+
+
+def test_a_stop_may_be_a_place_between_characters() -> None:
+    assert find_stop("ab c", [2, 4], [], ["(?=c)"]) == Stop(3, 3, "(?=c)")
