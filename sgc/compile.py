@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import os
-import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,9 +40,10 @@ class CompiledProgram(Runnable):
 
         Raises OSError when it cannot be written.
         """
+        from sgc.files import write_atomically
         from sgc_ir.codec import encode
 
-        _write_atomically(Path(path), encode(self.graph))
+        write_atomically(Path(path), encode(self.graph))
 
     @property
     def name(self) -> str:
@@ -98,14 +98,12 @@ def load(path: str | os.PathLike[str], tools: Iterable[Tool] = ()) -> CompiledPr
     Args:
         tools: made by `@sgc.tool`; they go before those registered in this process.
 
-    Raises ArtifactError for a file that is no artefact of this version, OSError when it cannot be
-    read, ToolError when a tool that it calls is missing.
+    Raises ArtifactError for a file that cannot be read or is no artefact of this version,
+    ToolError when a tool that it calls is missing.
     """
-    from sgc_ir.codec import decode
-    from sgc_ir.verify import verify
+    from sgc_ir.codec import read_artifact
 
-    graph = decode(Path(path).read_bytes())
-    verify(graph)
+    graph = read_artifact(Path(path))
     program = CompiledProgram(graph, tools)
     find_tools(graph, program._tools)
     return program
@@ -126,15 +124,3 @@ def find_tools(graph: GraphProgram, own: Mapping[str, Tool]) -> dict[str, Tool]:
                 f"was {effect}; compile the program again"
             )
     return found
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
-    try:
-        with open(part, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -20,8 +20,9 @@ def command(graph: str, form: str, output: Path | None) -> None:
     """Print the graph of an artefact, or of a program that is compiled on the way."""
     from sgc.cli.graphs import load_graph
     from sgc.cli.notes import notes_on_stderr
-    from sgc.cli.output import check_output, write_file
+    from sgc.cli.output import check_output
     from sgc.cli.programs import split_name
+    from sgc.files import write_atomically
     from sgc_ir.render import render
 
     check_output(output, {"graph": split_name(graph)[0]})
@@ -30,8 +31,4 @@ def command(graph: str, form: str, output: Path | None) -> None:
     if output is None:
         print_result(text)
     else:
-        write_file(output, lambda path: _write_text(path, text))
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")
+        write_atomically(output, text.encode())

@@ -166,13 +166,3 @@ def encode_line(record: Mapping[str, Any]) -> str:
     except UnicodeEncodeError:
         return json.dumps(record, allow_nan=False)
     return line
-
-
-def write_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside `path`, then move it there in one step."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sgc.cli.failure import CommandError
 from sgc.cli.graphs import model_calls
 from sgc.cli.programs import check_file, is_source, load_program, split_name
-from sgc_ir.errors import ArtifactError, CompileError, ToolError
+from sgc_ir.errors import CompileError, ToolError
 from sgc_ir.graph import Param
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ def load_runnable(argument: str) -> Runnable:
     check_file(path)
     try:
         return load(path)
-    except ArtifactError as error:
-        text = str(error)
-        raise ArtifactError(text if text.startswith(str(path)) else f"{path}: {text}") from error
     except ToolError as error:
         cause = str(error).partition(";")[0]
         raise CommandError(f"{path}: {cause}", "give the file that has it with --tools") from error

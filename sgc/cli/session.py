@@ -15,13 +15,14 @@ from sgc.cli.failure import FAILED, OK, CommandError
 from sgc.cli.inputs import Inputs, Row
 from sgc.cli.interrupt import InterruptGuard
 from sgc.cli.notes import notes_on_stderr
-from sgc.cli.output import OrderedWriter, check_output, encode_line, open_output, write_file
+from sgc.cli.output import OrderedWriter, check_output, encode_line, open_output
 from sgc.cli.programs import load_module, split_name
 from sgc.cli.progress import Display, FailureNotes, make_display
 from sgc.cli.records import failed_record, record_of, unavailable
 from sgc.cli.runnables import load_runnable, needs_model, params_of, settle_mode
 from sgc.cli.tally import Tally
 from sgc.cli.values import cell_converter, parse_arguments
+from sgc.files import write_atomically
 from sgc.runnable import Job, Runnable
 from sgc_ir.errors import InputError, SgcError
 from sgc_ir.graph import MISSING
@@ -170,11 +171,6 @@ class _Session:
         return record_of(row.index, row.place, outcome, full_text), outcome.usage
 
     def _write_stats(self) -> None:
-        path = self._request.stats
-        if path is None:
-            return
-        text = json.dumps(self._tally.stats(self._backend.stats()), indent=2) + "\n"
-        if path.is_file() or not path.exists():
-            write_file(path, lambda part: part.write_text(text, encoding="utf-8"))
-        else:
-            path.write_text(text, encoding="utf-8")
+        if self._request.stats is not None:
+            text = json.dumps(self._tally.stats(self._backend.stats()), indent=2) + "\n"
+            write_atomically(self._request.stats, text.encode())

@@ -9,6 +9,7 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 import sgc
 from sgc.compile import CompiledProgram
 from sgc.lang.tools import Tool
+from sgc_ir.limits import MAX_ARTIFACT_BYTES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -91,14 +93,37 @@ def test_save_replaces_the_file_at_once(saved, tmp_path):
         ask.compile().save(tmp_path / "no such folder" / "x.sgc")
 
 
+def test_save_follows_links_and_leaves_devices_as_they_are(saved, tmp_path):
+    link = tmp_path / "link.sgc"
+    link.symlink_to(saved)
+    ask.compile(tail="!").save(link)
+    assert link.is_symlink()
+    assert sgc.load(saved).parameter_names == ("q", "n")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_bytes)
+        ask.compile(tail="!").save(pipe)
+        assert read.result(timeout=30) == saved.read_bytes()
+    assert pipe.is_fifo()
+
+
 def test_broken_artefacts_are_refused(saved, tmp_path):
     data = saved.read_bytes()
     for broken in (b"", b"text", data[: len(data) // 2], data[:-1] + bytes([data[-1] ^ 1])):
         saved.write_bytes(broken)
-        with pytest.raises(sgc.ArtifactError):
+        with pytest.raises(sgc.ArtifactError, match=r"ask\.sgc: "):
             sgc.load(saved)
-    with pytest.raises(OSError):
+    with pytest.raises(sgc.ArtifactError, match=r"missing\.sgc: cannot be read"):
         sgc.load(tmp_path / "missing.sgc")
+
+
+def test_a_file_beyond_the_bound_is_not_read_whole(tmp_path):
+    huge = tmp_path / "huge.sgc"
+    with huge.open("wb") as file:
+        file.truncate(MAX_ARTIFACT_BYTES + 1)  # a hole, no data on the disk
+    with pytest.raises(sgc.ArtifactError, match=f"larger than {MAX_ARTIFACT_BYTES} bytes"):
+        sgc.load(huge)
 
 
 def test_tools_are_found_by_name_and_effect(backend, saved, monkeypatch):
