@@ -100,6 +100,7 @@ class EngineCore:
                 continue
             rows[i].advance(token)
             request.push(token)
+            self.metrics.completion_tokens += 1
             if i in sampled.logprobs:
                 request.logprobs.append(sampled.logprobs[i])
             try:

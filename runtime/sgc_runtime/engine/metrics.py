@@ -10,10 +10,11 @@ from sgc_ir.params import Usage
 
 @dataclass(slots=True)
 class Metrics:
-    """Steps are counted in the engine's thread, calls wherever they end.
+    """Steps and sampled tokens are counted in the engine's thread, calls wherever they end.
 
-    A step that carries prefill and decoding rows counts as both. `peak_kv_tokens` is the largest
-    number of slots that unfinished requests referenced at once.
+    `completion_tokens` grows step by step and has the tokens of calls that fail or are cancelled
+    too. A step that carries prefill and decoding rows counts as both. `peak_kv_tokens` is the
+    largest number of slots that unfinished requests referenced at once.
     """
 
     prompt_tokens: int = 0
@@ -30,11 +31,10 @@ class Metrics:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add_call(self, usage: Usage) -> None:
-        """Count a model call that is done."""
+        """Count a model call that is done; its sampled tokens have been counted."""
         with self._lock:
             self.prompt_tokens += usage.prompt_tokens
             self.cached_tokens += usage.cached_tokens
-            self.completion_tokens += usage.completion_tokens
             self.forced_tokens += usage.forced_tokens
             self.scored_tokens += usage.scored_tokens
 

@@ -152,6 +152,16 @@ def test_chunks_keep_to_the_budget_and_decode_rides_along() -> None:
     assert core.metrics.prefill_steps == 11
 
 
+def test_tokens_are_counted_while_their_call_runs() -> None:
+    core = make_core(400)
+    ask = Ask([2, 3], SamplingParams(temperature=0, max_tokens=5, ignore_eos=True))
+    core.add(ask.request)
+    seen = []
+    while core.step():
+        seen.append(core.metrics.completion_tokens)
+    assert seen == [1, 2, 3, 4, 5]
+
+
 def test_a_request_that_can_never_fit_fails_alone() -> None:
     core = make_core(30)
     huge, fine = Ask(range(2, 40)), Ask([2, 3])
