@@ -30,7 +30,8 @@ def read_gguf_config(file: GgufFile, rope_divisors: tuple[float, ...] = ()) -> M
     num_layers, num_heads = fields.integer("block_count"), fields.integer("attention.head_count")
     hidden_size = fields.integer("embedding_length")
     head_dim = _head_dim(fields, hidden_size // num_heads)
-    window = fields.integer("attention.sliding_window") if _has_window(fields) else None
+    has_window = bool(fields.get("attention.sliding_window"))  # 0: none
+    window = fields.integer("attention.sliding_window") if has_window else None
     return ModelConfig(
         architecture=architecture,
         num_layers=num_layers,
@@ -78,10 +79,6 @@ def _head_dim(fields: Fields, default: int) -> int:
     return head_dim
 
 
-def _has_window(fields: Fields) -> bool:
-    return bool(fields.get("attention.sliding_window"))
-
-
 def _vocab_size(file: GgufFile) -> int:
     """Rows of the embedding: the metadata may be silent, or count the tokenizer's tokens only."""
     embedding = file.tensors.get("token_embd.weight")
@@ -93,13 +90,13 @@ def _vocab_size(file: GgufFile) -> int:
 def _rope(fields: Fields, divisors: tuple[float, ...]) -> RopeConfig:
     kind = str(fields.get("rope.scaling.type") or "none")
     # Older files state a linear factor without a type.
-    old_factor = fields.get("rope.scale_linear")
+    old_factor = fields.number("rope.scale_linear", 0.0)
     if kind == "none" and old_factor:
         kind = "linear"
     rope = RopeConfig(
         kind="default" if kind == "none" else kind,
         theta=fields.number("rope.freq_base", 10_000.0),
-        factor=fields.number("rope.scaling.factor", float(old_factor or 1.0)) or 1.0,
+        factor=fields.number("rope.scaling.factor", old_factor) or 1.0,
         original_max_positions=fields.integer(
             "rope.scaling.original_context_length", fields.integer("context_length")
         ),

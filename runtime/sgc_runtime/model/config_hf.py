@@ -158,6 +158,8 @@ def _windows(fields: Fields, architecture: str, num_layers: int) -> tuple[int | 
     if kinds is None:
         first = fields.get("max_window_layers")
         first = _QWEN_WINDOW_LAYERS if first is None else first
+        if type(first) is not int:
+            raise fields.wrong("max_window_layers", "an integer")
         return tuple(window if i >= first else None for i in range(num_layers))
     known = {"sliding_attention": window, "full_attention": None}
     if not isinstance(kinds, list) or len(kinds) != num_layers or not set(kinds) <= set(known):
@@ -179,9 +181,10 @@ def _rope(fields: Fields, max_positions: int) -> RopeConfig:
     kind = rope.get("rope_type") or rope.get("type") or "default"
     if rope.number("partial_rotary_factor", 1.0) != 1.0:
         raise rope.wrong("partial_rotary_factor", "1.0 (others are not supported)")
-    original = rope.integer("original_max_position_embeddings", max_positions)
-    if (outer := fields.get("original_max_position_embeddings")) is not None:
-        original = int(outer)
+    original = fields.integer(
+        "original_max_position_embeddings",
+        rope.integer("original_max_position_embeddings", max_positions),
+    )
     factor = rope.number("factor", max_positions / original if kind == "yarn" else 1.0)
     attention = rope.get("attention_factor")
     return RopeConfig(

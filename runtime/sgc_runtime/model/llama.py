@@ -83,7 +83,8 @@ class LlamaModel:
         )
         residual = weights.embedding.index_select(0, batch.input_ids)
         x = kernels.rms_norm(residual, weights.layers[0].input_norm, eps)
-        for i, layer in enumerate(weights.layers):
+        norms_behind = [*(layer.input_norm for layer in weights.layers[1:]), weights.norm]
+        for i, (layer, norm_behind) in enumerate(zip(weights.layers, norms_behind, strict=True)):
             x = layer.out(self._attention(i, layer, x, table, plan, batch.out_slots, kv))
             if i + 1 == len(weights.layers):  # from here on only wanted rows matter
                 x, residual = x[batch.logit_rows], residual[batch.logit_rows]
@@ -91,10 +92,7 @@ class LlamaModel:
                     return torch.empty(0, self.config.vocab_size, device=self.device)
             x = kernels.add_rms_norm(x, residual, layer.mlp_norm, eps)
             x = layer.down(kernels.silu_mul(layer.gate_up(x)))
-            following = weights.layers[i + 1].input_norm if i + 1 < len(weights.layers) else None
-            x = kernels.add_rms_norm(
-                x, residual, weights.norm if following is None else following, eps
-            )
+            x = kernels.add_rms_norm(x, residual, norm_behind, eps)
         return weights.head(x).to(torch.float32)
 
     def _attention(

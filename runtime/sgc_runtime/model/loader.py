@@ -56,8 +56,8 @@ def load_model(
     config, source = _open(place)
     check_sizes(config, place)
     check_weights(config, source)
-    weights = _Assembly(config, source, where, number_format).build()
     kernels = select_kernels(where, number_format)
+    weights = _Assembly(config, source, kernels, where, number_format).build()
     model = LlamaModel(config, weights, kernels, number_format, where)
     return LoadedModel(model, config, _name(place))
 
@@ -92,13 +92,18 @@ class _Assembly:
     """Puts tensors together into the products that the model computes at once."""
 
     def __init__(
-        self, config: ModelConfig, source: WeightSource, device: torch.device, dtype: torch.dtype
+        self,
+        config: ModelConfig,
+        source: WeightSource,
+        kernels: Kernels,
+        device: torch.device,
+        dtype: torch.dtype,
     ) -> None:
         self._config = config
         self._source = source
         self._device = device
         self._dtype = dtype
-        self._kernels: Kernels = select_kernels(device, dtype)
+        self._kernels = kernels
 
     def build(self) -> ModelWeights:
         config = self._config

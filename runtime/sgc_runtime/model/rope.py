@@ -20,9 +20,13 @@ def rope_frequencies(rope: RopeConfig, head_dim: int) -> tuple[torch.Tensor, flo
     if rope.kind not in KINDS:
         known = ", ".join(sorted(KINDS))
         raise ModelError(f"rope variant {rope.kind!r} is not supported: known are {known}")
-    frequencies, scale = KINDS[rope.kind](rope, head_dim)
+    refusal = f"rope variant {rope.kind!r} has values that give no finite frequencies"
+    try:
+        frequencies, scale = KINDS[rope.kind](rope, head_dim)
+    except (ValueError, ArithmeticError) as error:  # a logarithm of 0, a division by 0
+        raise ModelError(f"{refusal}: fetch the model again") from error
     if not bool(torch.isfinite(frequencies).all()) or not math.isfinite(scale):
-        raise ModelError(f"rope variant {rope.kind!r} has values that give no finite frequencies")
+        raise ModelError(f"{refusal}: fetch the model again")
     return frequencies, scale
 
 

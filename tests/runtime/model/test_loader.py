@@ -103,6 +103,17 @@ def test_broken_config(text: str, words: str, folder: Path) -> None:
         ({"rope_parameters": {"rope_type": "longrope"}}, "'longrope' is not supported"),
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor is 0.5"),
         ({"rope_parameters": [1]}, "rope_parameters is"),
+        ({"original_max_position_embeddings": "8k"}, "original_max_position_embeddings is '8k'"),
+        ({"original_max_position_embeddings": 0}, "original_max_position_embeddings is 0"),
+        (
+            {
+                "architectures": ["Qwen2ForCausalLM"],
+                "use_sliding_window": True,
+                "max_window_layers": "all",
+                "layer_types": None,
+            },
+            "max_window_layers is 'all', expected an integer",
+        ),
         ({"hidden_size": 40, "head_dim": 8}, "shape"),
         ({"num_hidden_layers": 4}, r"lacks tensors model\.layers\.3\..* and 6 more"),
         ({"num_hidden_layers": 2}, r"has unexpected tensors model\.layers\.2\."),

@@ -85,6 +85,8 @@ def test_default_and_divided() -> None:
         (RopeConfig(kind="longrope"), "'longrope' is not supported"),
         (RopeConfig(kind="divided", divisors=(1.0,)), "1 values"),
         (RopeConfig(kind="linear", factor=0.0), "no finite frequencies"),
+        (RopeConfig(kind="yarn", original_max_positions=32, theta=1.0), "no finite frequencies"),
+        (RopeConfig(kind="yarn", original_max_positions=32, theta=-2.0), "no finite frequencies"),
     ],
 )
 def test_refusals(rope: RopeConfig, words: str) -> None:
