@@ -41,12 +41,6 @@ def encode(program: Program) -> bytes:
     return _HEADER.pack(MAGIC, FORMAT_VERSION, len(payload), digest) + payload
 
 
-def content_hash(program: Program) -> str:
-    """Hex digest that stands in the artefact of `program`."""
-    payload: bytes = msgpack.packb(pack_program(program), unicode_errors="surrogatepass")
-    return _digest(FORMAT_VERSION, payload).hex()
-
-
 def decode(data: bytes, max_bytes: int = MAX_ARTIFACT_BYTES) -> Program:
     """The program in `data`, verified; raises ArtifactError for anything else.
 

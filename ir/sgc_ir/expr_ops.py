@@ -104,14 +104,6 @@ def to_ascii(value: Any) -> str:
     return ascii(value)
 
 
-def to_float(value: Any) -> float:
-    return float(value)
-
-
-def to_int(value: Any) -> int:
-    return int(value)
-
-
 def rounded(value: Any, ndigits: Any = None) -> Any:
     if isinstance(value, int) and isinstance(ndigits, int) and ndigits < -_HIDDEN_DIGITS:
         return 0  # what Python gives, without computing a power of ten of that size
@@ -123,14 +115,6 @@ def total(values: Iterable[Any], /, start: Any = 0) -> Any:
     if isinstance(start, list | tuple) and isinstance(values, list | tuple):
         guard_items(len(start) + sum(len(v) for v in values if isinstance(v, list | tuple)))
     return sum(values, start)
-
-
-def minimum(*values: Any, **options: Any) -> Any:
-    return min(*values, **options)
-
-
-def maximum(*values: Any, **options: Any) -> Any:
-    return max(*values, **options)
 
 
 def zip_list(*iterables: Any, strict: bool = False) -> list[Any]:

@@ -107,8 +107,8 @@ def normalize(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts of one or more model calls; `cached_tokens` depends on cache state, the
-    other three are reproducible."""
+    """Token counts of one or more model calls; a repeat of the calls gives the same ones, but for
+    `cached_tokens`, which depends on what the cache holds."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0

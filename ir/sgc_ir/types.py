@@ -176,10 +176,8 @@ def _from_ast(node: ast.expr) -> TypeForm:
 
 
 def _bare_name(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        return node.attr  # typing.List, collections.abc.Sequence is one level deeper
     if isinstance(node, ast.Attribute):
-        return node.attr
+        return node.attr  # typing.List, collections.abc.Sequence
     if isinstance(node, ast.Name):
         return node.id
     raise _Inexpressible

@@ -44,10 +44,6 @@ def _ref(value: Any) -> bool:
     return isinstance(value, Ref)
 
 
-def _anything(value: Any) -> bool:
-    return True
-
-
 def _number(value: Any) -> bool:
     return isinstance(value, Ref) or (isinstance(value, int) and not isinstance(value, bool))
 
