@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from sgc_runtime.sampling.row import SamplingRow
+from sgc_runtime.sampling.token_counts import Ints
 
 
 def adjust_logits(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
@@ -18,8 +21,8 @@ def adjust_logits(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
     4. minus infinity for ids that `min_tokens` holds back.
     """
     _repetition(logits, rows)
-    _add(logits, ((i, t, d) for i, row in enumerate(rows) for t, d in _count_penalties(row)))
-    _add(logits, ((i, t, b) for i, row in enumerate(rows) for t, b in row.bias.items()))
+    _add(logits, [row.counts.ids for row in rows], [_count_penalties(row) for row in rows])
+    _add(logits, [row.bias_ids for row in rows], [row.bias for row in rows])
     held = [(i, t) for i, row in enumerate(rows) for t in row.held_back_now]
     if held:
         index = torch.tensor(held, device=logits.device).T
@@ -27,24 +30,27 @@ def adjust_logits(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
 
 
 def _repetition(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
-    places = [(i, t) for i, row in enumerate(rows) for t in row.seen]
-    if not places:
-        return
-    index = torch.tensor(places, device=logits.device).T
+    index = _index(logits, [row.seen.ids for row in rows])
     factor = torch.tensor([r.params.repetition_penalty for r in rows], device=logits.device)
     r = factor[index[0]]
-    x = logits[index[0], index[1]]
-    logits[index[0], index[1]] = torch.where(x > 0, x / r, x * r)
+    x = logits[index]
+    logits[index] = torch.where(x > 0, x / r, x * r)
 
 
-def _count_penalties(row: SamplingRow) -> Iterable[tuple[int, float]]:
-    f, p = row.params.frequency_penalty, row.params.presence_penalty
-    return ((token, -f * count - p) for token, count in row.counts.items())
+def _count_penalties(row: SamplingRow) -> npt.NDArray[np.float64]:
+    counts = row.counts.counts.astype(np.float64)
+    return -row.params.frequency_penalty * counts - row.params.presence_penalty
 
 
-def _add(logits: torch.Tensor, changes: Iterable[tuple[int, int, float]]) -> None:
-    found = list(changes)
-    if not found:
-        return
-    row, token, delta = zip(*found, strict=True)
-    logits[torch.tensor(row), torch.tensor(token)] += torch.tensor(delta).to(logits)
+def _add(
+    logits: torch.Tensor, ids: Sequence[Ints], changes: Sequence[npt.NDArray[np.float64]]
+) -> None:
+    """Add `changes[row]` at `ids[row]`, which are distinct."""
+    logits[_index(logits, ids)] += torch.from_numpy(np.concatenate(changes)).to(logits)
+
+
+def _index(logits: torch.Tensor, ids: Sequence[Ints]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Row and column of each id of each row."""
+    rows = np.repeat(np.arange(len(ids)), [len(x) for x in ids])
+    columns = np.concatenate(ids)
+    return torch.from_numpy(rows).to(logits.device), torch.from_numpy(columns).to(logits.device)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from sgc_ir.params import SamplingParams
+from sgc_runtime.sampling.token_counts import TokenCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,33 +28,34 @@ class SamplingRow:
         step: number of tokens sampled so far; with `seed` it decides the next random number.
         held_back: ids that may not be sampled before `params.min_tokens` tokens (EOS, stop ids).
         counts: occurrences of each sampled id; kept only when a penalty asks for it.
-        seen: ids of prompt and sample (for the repetition penalty), as keys.
-        bias: id -> what is added to its logit.
+        seen: those of prompt and sample; kept only for the repetition penalty.
+        bias_ids, bias: ids, and what is added to the logit of each.
     """
 
-    __slots__ = ("bias", "counts", "held_back", "params", "seed", "seen", "step")
+    __slots__ = ("bias", "bias_ids", "counts", "held_back", "params", "seed", "seen", "step")
 
     def __init__(
         self,
         params: SamplingParams,
         seed: int,
-        prompt: Iterable[int] = (),
+        prompt: Sequence[int] | npt.NDArray[np.int32] = (),
         held_back: Collection[int] = (),
     ) -> None:
         self.params = params
         self.seed = seed
         self.step = 0
         self.held_back = tuple(held_back) if params.min_tokens > 0 else ()
-        self.counts: dict[int, int] = {}
-        repeats = params.repetition_penalty != 1.0
-        self.seen: dict[int, None] = dict.fromkeys(map(int, prompt)) if repeats else {}
-        self.bias = {int(k): v for k, v in (params.logit_bias or {}).items()}
+        self.counts = TokenCounts()
+        self.seen = TokenCounts(prompt if params.repetition_penalty != 1.0 else ())
+        bias = params.logit_bias or {}
+        self.bias_ids = np.array([int(token) for token in bias], np.int64)
+        self.bias = np.array(list(bias.values()), np.float64)
 
     @property
     def plain(self) -> bool:
         """Whether the logits are used as they are (apart from temperature and filters)."""
         p = self.params
-        return not (self.bias or self.held_back_now or p.repetition_penalty != 1.0) and (
+        return not (p.logit_bias or self.held_back_now or p.repetition_penalty != 1.0) and (
             p.frequency_penalty == 0.0 == p.presence_penalty
         )
 
@@ -63,6 +68,6 @@ class SamplingRow:
         self.step += 1
         p = self.params
         if p.frequency_penalty != 0.0 or p.presence_penalty != 0.0:
-            self.counts[token] = self.counts.get(token, 0) + 1
+            self.counts.add(token)
         if p.repetition_penalty != 1.0:
-            self.seen[token] = None
+            self.seen.add(token)
