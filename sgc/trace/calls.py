@@ -40,8 +40,10 @@ class Calls:
         """`fn(*args, **kwargs)`."""
         if type(fn) is FunctionType:
             return self._function(fn, args, kwargs)
-        if type(fn) is SymbolMethod or is_mark(fn):
+        if type(fn) is SymbolMethod:
             return fn(*args, **kwargs)
+        if is_mark(fn):
+            raise refuse(f"a run-time value is called; {BIND_ADVICE}")
         modelled = MODELLED.get(id(fn))
         if modelled is not None:
             return modelled(self.trace, *args, **kwargs)

@@ -63,6 +63,7 @@ class Family:
     def of_width(stream: Stream, width: Symbol) -> Family:
         """`s.fork(width)`."""
         trace = stream.trace
+        stream.store()
         ordinal = stream.take("f").lower(trace)
         node = stream.add(Op.FORK, {"ordinal": ordinal, "width": trace.operand(width)})
         return Family(stream, node, width, None)
@@ -71,6 +72,7 @@ class Family:
     def of_items(stream: Stream, items: Any) -> Family:
         """`s.fork_each(items)`."""
         trace = stream.trace
+        stream.store()
         ordinal = stream.take("f").lower(trace)
         listed = trace.runtime.as_list(items)
         width = trace.expr("len", listed)
@@ -200,8 +202,9 @@ class BranchStream(Stream):
 
     def set(self, name: Any, value: Any) -> None:
         super().set(name, value)
-        operand = self.trace.operand(value)
-        self.add(Op.EXPR, {"fn": "set", "args": (name, operand)}, may_fail=False)
+        self.store_one(name, value)
+        self.trace.effects += 1
+        self.is_dirty = True
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -229,6 +232,11 @@ class BranchStream(Stream):
         while region is not None and region is not self.family.region:
             region.foreign_reads.append((self.family, name))
             region = region.parent
+
+
+def may_be_list(symbol: Symbol) -> bool:
+    """Whether a run-time value could be a list, whose items go to one branch each."""
+    return symbol.form.kind in ("", "list", "tuple")
 
 
 def entry_form(entry: Any) -> Form:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.primitives import Primitive
-from sgc.trace.family import Branch, Family, RunTimeForks
+from sgc.trace.family import Branch, Family, RunTimeForks, may_be_list
 from sgc.trace.generator import materialize
 from sgc.trace.operand import holds_spread
 from sgc.trace.refusal import refuse
@@ -65,8 +65,11 @@ class StaticForks:
 
     def _spread(self, x: Any) -> list[Any]:
         width = len(self)
-        if type(x) is Symbol or holds_spread(x):
-            raise refuse(f"forks += a run-time value for {width} branches; append it to each")
+        if holds_spread(x) or (type(x) is Symbol and may_be_list(x)):
+            raise refuse(
+                f"forks += a run-time value that may be a list for {width} branches; append to "
+                "each of them in a loop, or annotate the argument's type"
+            )
         if isinstance(x, list | tuple):
             if len(x) != width:
                 raise refuse(f"forks += a list of {len(x)} for {width} branches; give one each")

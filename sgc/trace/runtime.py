@@ -38,10 +38,6 @@ class Runtime(Flow, Operators, Calls, Methods, Items, Texts):
 
         return is_mark(value) or (type(value) in _DATA and holds_symbol(value))
 
-    def may_be_list(self, value: Any) -> bool:
-        """Whether a run-time value is appended to branches one item each."""
-        return getattr(value, "form", None) is not None and value.form.kind in ("list", "tuple")
-
     def listed(self, value: Any) -> Any:
         """`list(value)`: a native list, with Spreads for run-time stretches."""
         if isinstance(value, TracedGenerator):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sgc.trace.context import Trace
 
 _PLAIN = (str, bytes, int, float, bool, complex, type(None), ModuleType, type)
-_STREAM_FIELDS = ("role", "is_joined", "variables", "counts", "unnamed")
+_STREAM_FIELDS = ("role", "is_joined", "variables", "counts", "unnamed", "stored")
 _BRANCH_FIELDS = ("_opener", "_version", "begin", "is_dirty")
 _FAMILY_FIELDS = (
     "written", "full", "partial", "unnamed", "is_joined", "version", "branches",

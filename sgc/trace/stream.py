@@ -76,6 +76,7 @@ class Stream:
         self.inherited: frozenset[str] = frozenset()
         self.counts: dict[str, Count] = {"g": ZERO, "f": ZERO, "c": ZERO}
         self.unnamed = 0
+        self.stored: dict[str, None] = {}  # `set` variables that the runtime's stream has too
         trace.streams.append(self)
 
     @property
@@ -88,6 +89,7 @@ class Stream:
         branch.role = self.role
         branch.variables = dict(self.variables)
         branch.inherited = frozenset(self.variables)
+        branch.stored = dict(self.stored)
         return branch
 
     # -- writing ----------------------------------------------------------------------------------
@@ -223,6 +225,21 @@ class Stream:
         self.check_open()
         self.trace.operand(value)  # refuses what is no data
         self.write(_name(name), Given(value))
+        self.stored.pop(name, None)
+
+    def store(self) -> None:
+        """Write all `set` variables to the runtime's stream, whose branches will be asked by
+        name."""
+        for name, entry in self.variables.items():
+            if isinstance(entry, Given) and name not in self.stored:
+                self.store_one(name, entry.value)
+
+    def store_one(self, name: str, value: Any) -> None:
+        """Write one variable to the runtime's stream."""
+        operand = self.trace.operand(value, self.region)
+        attrs = {"fn": "set", "args": (name, operand)}
+        self.trace.node(Op.EXPR, attrs, self, region=self.region, may_fail=False)
+        self.stored[name] = None
 
     def read(self, name: Any, field: str = "value") -> Any:
         """Value or metadata of a variable. Refuses one that was never set."""

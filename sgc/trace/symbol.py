@@ -120,7 +120,6 @@ class Symbol:
     __contains__ = _refusing(f"{NATIVE}, which searches it; {BIND_ADVICE}")
     __index__ = __int__ = __float__ = _refusing(f"{NATIVE}, which needs a number; {BIND_ADVICE}")
     __str__ = __format__ = _refusing(f"{NATIVE}, which needs its text; {BIND_ADVICE}")
-    __call__ = _refusing(f"a run-time value is called; {BIND_ADVICE}")
     __round__ = __abs__ = __reversed__ = __bytes__ = _refusing(f"{NATIVE}; {BIND_ADVICE}")
 
     _STORE = "a run-time value is changed in place; make a new value instead"
@@ -170,7 +169,7 @@ class Poison:
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _refuse
     __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __pow__ = __rpow__ = _refuse
-    __getitem__ = __setitem__ = __delitem__ = __contains__ = __call__ = __neg__ = __pos__ = _refuse
+    __getitem__ = __setitem__ = __delitem__ = __contains__ = __neg__ = __pos__ = _refuse
     __enter__ = __exit__ = _refuse
 
     def __getattr__(self, name: str) -> Any:
