@@ -6,15 +6,19 @@ import re
 from pathlib import Path
 
 import pytest
+
 import sgc
 
 ROOT = Path(__file__).parent.parent.parent
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 GUIDES = sorted((ROOT / "docs").glob("*.md"))
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda p: p.name)
 def test_python_blocks_run(guide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", guide.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```", guide.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
     if not blocks:
         pytest.skip(f"{guide.name} has no Python blocks")
     # Programs are traced from source, so the blocks must stand in a file.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import sgc
 from shapes.catalog import shape
+
+import sgc
 
 
 @sgc.function

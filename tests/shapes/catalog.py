@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import sgc
@@ -19,8 +19,6 @@ class Shape:
     rows: Sequence[Mapping[str, Any]]
     refused: str | None = None
     fails: str | None = None
-    static: Mapping[str, Any] = field(default_factory=dict)
-    tools: tuple[Any, ...] = ()
 
 
 SHAPES: list[Shape] = []
@@ -30,16 +28,12 @@ def shape(
     *rows: Mapping[str, Any],
     refused: str | None = None,
     fails: str | None = None,
-    static: Mapping[str, Any] | None = None,
-    tools: tuple[Any, ...] = (),
 ) -> Callable[[Callable[..., Any]], sgc.Program]:
     """Make a program of a function and put it into the catalogue."""
 
     def wrap(fn: Callable[..., Any]) -> sgc.Program:
         program = fn if isinstance(fn, sgc.Program) else sgc.function(fn)
-        SHAPES.append(
-            Shape(program.spec.name, program, rows or ({},), refused, fails, static or {}, tools)
-        )
+        SHAPES.append(Shape(program.spec.name, program, rows or ({},), refused, fails))
         return program
 
     return wrap

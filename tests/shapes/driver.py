@@ -1,4 +1,4 @@
-"""Runs saved artefacts in a fresh process: DRIVER DIRECTORY reads cases.pickle-free JSON, prints JSON.
+"""Runs saved artefacts in a fresh process: reads `cases.json` beside it, prints JSON.
 
 It stands alone in an empty directory beside `replies.py` and the artefacts: no program source.
 """
@@ -47,7 +47,7 @@ def outcome(program: Any, row: dict[str, Any], mode: str) -> dict[str, Any]:
     options: dict[str, Any] = {"mode": mode} if mode != "loaded" else {}
     state = program.run_batch([row], backend=backend, seed=3, **options)[0]
     error = state.error()
-    calls = sorted((json.dumps(plain(call), sort_keys=True) for call in backend.calls))
+    calls = sorted(json.dumps(plain(call), sort_keys=True) for call in backend.calls)
     result = {"error": type(error).__name__ if error else None, "calls": calls}
     if error is None:
         result |= {
@@ -74,12 +74,8 @@ def main() -> None:
     results = {}
     for name, rows in cases.items():
         program = sgc.load(HERE / f"{name}.sgc", tools=TOOLS)
-        results[name] = [outcome(program, decode(row), "loaded") for row in rows]
+        results[name] = [outcome(program, row, "loaded") for row in rows]
     print(json.dumps(results))
-
-
-def decode(value: Any) -> Any:
-    return json.loads(json.dumps(value))
 
 
 @sgc.tool(effect="pure")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 
-import sgc
 from shapes.catalog import shape
+
+import sgc
 
 
 @shape(fails="GenerationError")

@@ -17,7 +17,8 @@ BY_REGEX = {
 
 
 def digest(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest(), "big")
+    data = text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=6).digest(), "big")
 
 
 def reply(prompt: str, params: Any) -> str:
@@ -30,7 +31,7 @@ def reply(prompt: str, params: Any) -> str:
     if params.dtype == "bool":
         return "True" if h % 2 else "False"
     if params.dtype == "str":
-        return json.dumps(f"{WORDS[h % 10]} \"quoted\" é") + " tail"
+        return json.dumps(f'{WORDS[h % 10]} "quoted" é') + " tail"
     if params.regex is not None:
         return BY_REGEX[params.regex]
     if params.json_schema is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sgc
 from shapes.catalog import shape
+
+import sgc
 
 
 @shape({"q": "T"})
@@ -134,7 +135,7 @@ def fork_each_list_argument(s, items: list[str]):
 def fork_each_with_zip_and_enumerate(s, items: list[str]):
     s += "each:"
     forks = s.fork_each(items)
-    for i, (f, d) in enumerate(zip(forks, items)):  # noqa: B905
+    for i, (f, d) in enumerate(zip(forks, items)):
         f += f" {i} {d} {f.item}" + sgc.gen("v", max_tokens=1)
     for f in forks:
         f += " second" + f["v"] + sgc.gen("w", max_tokens=1)
@@ -150,7 +151,7 @@ def judge(s, essay: str, dims: list[str] = ("a", "b", "c")):
     s += sgc.system("You grade essays.")
     s += sgc.user("Essay:\n" + essay)
     forks = s.fork(len(dims))
-    for f, d in zip(forks, dims):  # noqa: B905
+    for f, d in zip(forks, dims):
         f += sgc.user(f"Judge its {d} in one sentence.")
         f += sgc.assistant(sgc.gen("judgment", max_tokens=8, stop="\n"))
     s += sgc.user("Judgments:\n" + "\n".join(f["judgment"] for f in forks) + "\nGrade it.")
@@ -162,7 +163,7 @@ def judge(s, essay: str, dims: list[str] = ("a", "b", "c")):
 def run_time_fork_zipped_with_another_list(s, n: int, more: list[str]):
     s += "z"
     forks = s.fork(n)
-    for f, m in zip(forks, more):  # noqa: B905
+    for f, m in zip(forks, more):
         f += m + sgc.gen("v", max_tokens=1)
     for f in forks:
         f += " next" + sgc.gen("w", max_tokens=1)

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sgc
-from shapes import calls, driver, failures, streams, texts  # noqa: F401  (fill the catalogue)
+from shapes import calls, driver, failures, gallery, streams, texts  # noqa: F401 (the catalogue)
 from shapes.catalog import SHAPES, Shape
+
+import sgc
 
 COMPILED = [s for s in SHAPES if s.refused is None]
 REFUSED = [s for s in SHAPES if s.refused is not None]
@@ -50,7 +51,7 @@ def test_compiled_equals_interpreted(shape: Shape) -> None:
 @pytest.mark.parametrize("shape", REFUSED, ids=ids)
 def test_refused_by_name(shape: Shape) -> None:
     with pytest.raises(sgc.CompileError) as caught:
-        shape.program.compile(**shape.static)
+        shape.program.compile()
     error = caught.value
     assert error.file is not None
     assert error.file.endswith(("failures.py", "streams.py", "calls.py"))
@@ -74,7 +75,7 @@ def test_saved_and_loaded_in_a_fresh_process(tmp_path: Path) -> None:
         shutil.copy(here / name, tmp_path)
     cases: dict[str, Any] = {}
     for shape in COMPILED:
-        shape.program.compile(**shape.static).save(tmp_path / f"{shape.name}.sgc")
+        shape.program.compile().save(tmp_path / f"{shape.name}.sgc")
         cases[shape.name] = [dict(row) for row in shape.rows]
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     root = here.parent.parent

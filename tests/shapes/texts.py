@@ -3,8 +3,9 @@
 # The bodies are programs: names, odd strings and unused values are the point.
 from __future__ import annotations
 
-import sgc
 from shapes.catalog import shape
+
+import sgc
 
 
 @shape({"q": "why?"}, {"q": ""})
@@ -84,7 +85,7 @@ def value_plus_gen(s, q):
 
 @shape({"name": "Ada", "n": 3})
 def str_format(s, name, n):
-    s += "Hello {0}, {n:>4} and {0!r}".format(name, n=n)
+    s += "Hello {0}, {n:>4} and {0!r}".format(name, n=n)  # noqa: UP032
     s += "%s has %d apples (%5.1f)" % (name, n, n)  # noqa: UP031
     s += sgc.gen("a", max_tokens=3)
 
@@ -225,7 +226,7 @@ def join_over_a_list_argument(s, items: list[str]):
 
 @shape({"a": ["x", "y"], "b": [3, 4, 5]})
 def zip_over_list_arguments(s, a, b: list[int]):
-    pairs = [f"{x}={y}" for x, y in zip(a, b)]  # noqa: B905
+    pairs = [f"{x}={y}" for x, y in zip(a, b)]
     s += ";".join(pairs) + " " + str(max(b)) + str(any(y > 4 for y in b))
     s += sgc.gen("g", max_tokens=2)
     return pairs
