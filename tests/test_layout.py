@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -65,21 +64,22 @@ def test_rooms_are_folders_and_not_packages(room: str) -> None:
 def test_the_public_face() -> None:
     assert sgc.__all__ == PUBLIC == sorted(PUBLIC)
     for name in PUBLIC:
-        assert getattr(sgc, name) is not None
+        assert getattr(sgc, name).__name__ == name
     assert set(PUBLIC) <= set(dir(sgc))
     with pytest.raises(AttributeError, match="nope"):
         _ = sgc.nope
 
 
 def test_import_is_light() -> None:
-    """Fresh process: `import sgc` in less than 0.3 s, without torch and what drags it in."""
+    """Fresh process: `import sgc` in less than 0.3 s of the processor, without torch and what
+    drags it in; the best of five, since others may use the machine too."""
     probe = (
-        "import sys, time; begin = time.perf_counter(); import sgc; "
-        "took = time.perf_counter() - begin; "
+        "import sys, time; begin = time.process_time(); import sgc; "
+        "took = time.process_time() - begin; "
         "heavy = {'torch', 'transformers', 'numpy', 'pydantic', 'networkx', 'lark', 'rich'}; "
         "print(took, *sorted(heavy & set(sys.modules)))"
     )
-    runs = [python("-c", probe) for _ in range(3)]
+    runs = [python("-c", probe) for _ in range(5)]
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
     fields = [run.stdout.split() for run in runs]
     assert all(len(found) == 1 for found in fields), fields
@@ -121,12 +121,10 @@ def test_package_init_files_hold_a_docstring_only() -> None:
 
 
 def test_files_are_short_and_say_what_they_are() -> None:
-    begin = time.monotonic()
     long = [p for p in code_files() if len(p.read_text().splitlines()) > MAX_LINES]
     silent = [p for p in code_files() if not p.read_text().startswith(('"""', 'r"""'))]
     assert long == []
     assert silent == []
-    assert time.monotonic() - begin < 10
 
 
 def test_imports_are_absolute() -> None:

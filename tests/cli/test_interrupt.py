@@ -18,8 +18,13 @@ import time
 import sgc
 from sgc.testing import ScriptedBackend
 
+def reply(prompt, params):
+    with open("asked", "a") as file:
+        file.write(prompt + "\\n")
+    return " done\\n"
+
 sgc.set_default_backend(
-    ScriptedBackend(lambda p, params: " done\\n", delay=lambda p: 60.0 if "slow" in p else 0.0)
+    ScriptedBackend(reply, delay=lambda p: 60.0 if "slow" in p else 0.0)
 )
 """
 PROGRAM = """
@@ -67,12 +72,12 @@ def start(tmp_path: Path, text: str, *flags: str) -> subprocess.Popen[str]:
 WHEN = {PROGRAM: '"slow" in p', BUSY: "False", TOOL: "False"}
 
 
-def wait_for(path: Path, lines: int) -> None:
-    for _ in range(600):
-        if path.exists() and path.read_text().count("\n") >= lines:
+def wait_for(path: Path, word: str, times: int) -> None:
+    for _ in range(1200):
+        if path.exists() and path.read_text().count(word) >= times:
             return
         time.sleep(0.05)
-    raise AssertionError("the first row never came")
+    raise AssertionError(f"{path.name} never held {times} times {word}")
 
 
 def interrupt(process: subprocess.Popen[str]) -> tuple[float, str]:
@@ -91,8 +96,9 @@ def interrupt(process: subprocess.Popen[str]) -> tuple[float, str]:
 def test_interrupt_keeps_what_is_finished(tmp_path: Path, text: str, mode: str) -> None:
     process = start(tmp_path, text, "--mode", mode)
     out = tmp_path / "out.jsonl"
-    wait_for(out, 1)
-    time.sleep(0.5)  # the rows behind the gap finish
+    wait_for(out, "\n", 1)
+    wait_for(tmp_path / "asked", "fast", 4)
+    time.sleep(0.5)  # the last of them only has to be put down
     assert [json.loads(line)["index"] for line in out.read_text().splitlines()] == [0]
     seconds, err = interrupt(process)
     assert process.returncode == 130

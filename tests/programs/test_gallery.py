@@ -30,7 +30,7 @@ NAMES = (
     "tree_of_thought",
 )
 DATA = {"essay_judge": "essays"}
-COMPILE_SECONDS = 0.1
+COMPILE_SECONDS = 0.1  # of the processor: others may use the machine too
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
@@ -83,9 +83,9 @@ def test_a_program_compiles_as_a_whole_and_fast(name: str) -> None:
 
 
 def _seconds(call: Any) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     call()
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def _graphs(program: Graphs) -> list[Any]:

@@ -242,11 +242,8 @@ def test_cancelling_frees_the_slots(folder: Path) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for _ in range(200):
-            if cache.referenced == 0:
-                break
+        while cache.referenced:  # `run` sets a limit
             await asyncio.sleep(0.005)
-        assert cache.referenced == 0
         assert (await answers(owner, ["the dog"]))[0]
 
     with backend(folder) as owner:

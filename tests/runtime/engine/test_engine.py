@@ -46,8 +46,8 @@ def test_idle_costs_no_processor_time(engine: Engine) -> None:
     wait(ask)
     time.sleep(0.05)
     before = time.process_time()
-    time.sleep(0.3)
-    assert time.process_time() - before < 0.05
+    time.sleep(0.5)
+    assert time.process_time() - before < 0.25  # a loop that spins takes all of it
 
 
 def test_results_of_a_step_come_in_one_call() -> None:

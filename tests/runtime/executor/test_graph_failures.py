@@ -309,17 +309,16 @@ def test_a_node_starts_when_its_inputs_are_there_not_when_siblings_are() -> None
         g.text(f"q{i}", quick)
         last = g.gen(f"v{i}", quick)
     g.add(Op.JOIN, fork=fork, mode="gather", vars={"v": (s, last)})
-    times: list[tuple[str, float]] = []
+    answered: list[str] = []
 
     def reply(prompt: str, _: Any) -> str:
-        times.append((prompt, time.perf_counter()))
+        answered.append(prompt)
         return "."
 
-    backend = ScriptedBackend(reply, delay=lambda p: 0.4 if p == "slow" else 0.0)
-    begin = time.perf_counter()
-    run_graph(g.done(), backend)
-    assert [p for p, _ in times][-1] == "slow"
-    assert times[4][1] - begin < 0.25  # five calls, 50 ms each at most
+    # The slow one is answered after a second, or later; the others wait for nothing.
+    run_graph(g.done(), ScriptedBackend(reply, delay=lambda p: 1.0 if p == "slow" else 0.0))
+    assert len(answered) == 6
+    assert answered[-1] == "slow"
 
 
 def test_cancelling_stops_calls_in_flight_and_issues_no_more() -> None:
@@ -332,7 +331,7 @@ def test_cancelling_stops_calls_in_flight_and_issues_no_more() -> None:
     cancelled = []
 
     async def main() -> RunContext:
-        backend = ScriptedBackend(echo, delay=lambda _: 5.0)
+        backend = ScriptedBackend(echo, delay=lambda _: 600.0)
         backend_begin = backend.begin
 
         async def begin(*args: Any) -> Any:
@@ -345,17 +344,17 @@ def test_cancelling_stops_calls_in_flight_and_issues_no_more() -> None:
         backend.begin = begin  # type: ignore[method-assign]
         ctx = RunContext(backend)
         task = asyncio.ensure_future(execute(program, {}, ctx))
-        await asyncio.sleep(0.05)
+        while not backend.calls:
+            await asyncio.sleep(0.005)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.sleep(0.01)
+        while not cancelled:
+            await asyncio.sleep(0.005)
         assert len(backend.calls) == 1
         return ctx
 
-    began = time.perf_counter()
     ctx = run_sync(main())
-    assert time.perf_counter() - began < 2.0
     assert cancelled == ["x"]
     assert isinstance(ctx.first_error(), asyncio.CancelledError)
 
