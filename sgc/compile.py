@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sgc.lang.arguments import Signature
 from sgc.lang.function import ProgramSpec
 from sgc.lang.tools import Tool, noting_tools, tool_named
 from sgc.runnable import Execute, Runnable, Values
-from sgc_ir.errors import InputError, ToolError
+from sgc_ir.errors import InputError
 from sgc_ir.graph import Program as GraphProgram
+from sgc_runtime.executor.arguments import Signature
+from sgc_runtime.executor.tools import check_tools
 
 if TYPE_CHECKING:
     from sgc_runtime.executor.context import RunContext
@@ -115,12 +116,6 @@ def find_tools(graph: GraphProgram, own: Mapping[str, Tool]) -> dict[str, Tool]:
     Raises ToolError for one that is missing, or whose effect is another one than when the program
     was compiled.
     """
-    found = {}
-    for name, effect in graph.tools.items():
-        found[name] = own[name] if name in own else tool_named(name)
-        if found[name].effect != effect:
-            raise ToolError(
-                f"the tool {name} is {found[name].effect}, but {graph.main} was compiled when it "
-                f"was {effect}; compile the program again"
-            )
+    found = {name: own[name] if name in own else tool_named(name) for name in graph.tools}
+    check_tools(graph.tools, found)
     return found

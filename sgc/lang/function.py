@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType, MethodType
 from typing import Any
 
-from sgc.lang.arguments import Signature
 from sgc_ir.errors import CompileError
 from sgc_ir.graph import MISSING, Param, Source
+from sgc_runtime.executor.arguments import Signature
 
 
 @dataclass(frozen=True)

@@ -149,11 +149,16 @@ def gen(
     grammar, choices, dtype` constrains the text; `choices` makes it a `select`.
     Raises CompileError for a constant that is not valid, or for two constraints together.
     """
-    given = {k: _frozen(v) for k, v in locals().items() if k != "name" and v is not None}
+    return _checked_gen(
+        name, {k: _frozen(v) for k, v in locals().items() if k != "name" and v is not None}
+    )
+
+
+def _checked_gen(name: str | None, given: dict[str, Any]) -> Gen | Select:
     check_name("gen", name)
     _check_constraints(given)
     _check_constants("gen", given)
-    if choices is not None:
+    if "choices" in given:
         return Select(name, given["choices"], given.get("method", CHOICE_METHODS[0]))
     return Gen(name, given)
 

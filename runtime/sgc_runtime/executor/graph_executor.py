@@ -10,7 +10,7 @@ from sgc_ir.errors import GenerationError
 from sgc_ir.graph import Node, Program
 from sgc_ir.ops import Op
 from sgc_runtime.executor import node_data, node_programs, node_streams
-from sgc_runtime.executor.arguments import bind_arguments
+from sgc_runtime.executor.arguments import Signature
 from sgc_runtime.executor.context import RunContext, Scope
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.executable import executable_of
@@ -55,7 +55,7 @@ async def execute(
     """
     executable = executable_of(program)
     check_tools(program.tools, tools or {})
-    params = bind_arguments(program.graph, args)
+    params = Signature(program.graph.name, program.graph.params).arguments((), args)
     ctx.scope = Scope(program.graph.name)
     root = Stream(ctx)
     chain = EffectChain() if executable.has_effects else None
