@@ -18,7 +18,7 @@ from sgc.lang.tools import Tool
 from sgc.lang.workers import start_body
 from sgc_ir.errors import SgcError
 from sgc_runtime.executor.cell import Cell, gather
-from sgc_runtime.executor.context import RunContext
+from sgc_runtime.executor.context import RunContext, give_place
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.stream import Stream
 from sgc_runtime.executor.tools import own_copy
@@ -100,9 +100,7 @@ class Body:
             "node": self.root.path,
             "source": str(raised_at(error)) or None,
         }
-        for name, value in place.items():
-            if getattr(error, name, None) is None:
-                setattr(error, name, value)
+        give_place(error, place)
 
     # -- calls without a state
 

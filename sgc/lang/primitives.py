@@ -11,6 +11,7 @@ from typing import Any
 from sgc.lang.current import is_live
 from sgc.lang.source import is_own_module, refusal
 from sgc_ir.params import CHOICE_METHODS, CONSTRAINTS, normalize
+from sgc_runtime.executor.stream import is_unnamed
 from sgc_runtime.executor.tools import own_copy
 
 ROLES = ("system", "user", "assistant")
@@ -262,7 +263,7 @@ def check_name(what: str, name: Any) -> None:
     if not isinstance(name, str) or not name or is_symbolic(name):
         shown = "a run-time value" if is_symbolic(name) else repr(name)
         raise refusal(f"{what}: the variable's name is {shown}; give a constant, non-empty string")
-    if name[0] == "_" and name[1:].isdigit():
+    if is_unnamed(name):
         raise refusal(f"{what}: names like {name!r} are those of unnamed gens; choose another")
 
 

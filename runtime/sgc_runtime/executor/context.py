@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,6 +34,14 @@ class Event:
     name: str
     text: str
     done: bool
+
+
+def give_place(error: BaseException, place: Mapping[str, Any]) -> None:
+    """Give an exception that keeps its type the attributes of a node's error (`program, instance,
+    node, source`), where it has none yet."""
+    for name, value in place.items():
+        if getattr(error, name, None) is None:
+            setattr(error, name, value)
 
 
 class BackendSource:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sgc_ir.errors import GenerationError
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref
 from sgc_runtime.executor.cell import Cell, resolve
-from sgc_runtime.executor.context import Order
+from sgc_runtime.executor.context import Order, give_place
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.executable import Executable, GraphPlan
 from sgc_runtime.executor.gate import Branch
@@ -179,9 +179,7 @@ class Frame:
         """Note an error of a data node; it keeps its type and gets its place as attributes
         (`program, instance, node, source`); `node` is the path of the program instance, since
         the interpreter knows no more about an expression."""
-        for name, value in self._place(node, self.root.path).items():
-            if getattr(error, name, None) is None:
-                setattr(error, name, value)
+        give_place(error, self._place(node, self.root.path))
         self.root.ctx.fail(error, self.order(node))
         return error
 

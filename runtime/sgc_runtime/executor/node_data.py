@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sgc_ir.errors import SgcError
@@ -73,18 +74,30 @@ def _read_gathered(frame: Frame, node: Node, join: Gathered, field: str) -> Any:
         return found if field == "value" else found.meta
     pending = Pending(name)
 
+    def missing(known: Iterable[str]) -> BaseException:
+        there = ", ".join(known) or "nothing"
+        reason = f"variable {name!r} is not set in the branches; set there: {there}"
+        return frame.node_failure(node, reason)
+
+    _fill_gathered(pending, join, missing)
+    return pending if field == "value" else pending.meta
+
+
+def _fill_gathered(
+    pending: Pending, join: Gathered, missing: Callable[[Iterable[str]], BaseException]
+) -> None:
+    """Give `pending` what the join made of the variable; `missing` makes the error when that is
+    nothing, given the names that there are."""
+
     def ready(cell: Cell) -> None:
         if cell.error is not None:
             pending.fail(cell.error)
-        elif name in cell.value:
-            _fill(pending, cell.value[name])
+        elif pending.name in cell.value:
+            _fill(pending, cell.value[pending.name])
         else:
-            known = ", ".join(cell.value) or "nothing"
-            reason = f"variable {name!r} is not set in the branches; set there: {known}"
-            pending.fail(frame.node_failure(node, reason))
+            pending.fail(missing(cell.value))
 
     join.variables.then(ready)
-    return pending if field == "value" else pending.meta
 
 
 def _read_stream(frame: Frame, node: Node, stream: Stream, field: str) -> Any:
@@ -283,13 +296,8 @@ def _keep_gathered(frame: Frame, name: str, join: Gathered) -> None:
     """Keep what a join made of the branches' variable; where there are no branches, none."""
     pending = frame.variables[name] = Pending(name)
 
-    def ready(cell: Cell) -> None:
-        if cell.error is not None:
-            pending.fail(cell.error)
-        elif name in cell.value:
-            _fill(pending, cell.value[name])
-        else:
-            del frame.variables[name]
-            pending.fail(SgcError(f"variable {name!r} is not set, the fork had no branches"))
+    def missing(_: Iterable[str]) -> BaseException:
+        del frame.variables[name]
+        return SgcError(f"variable {name!r} is not set, the fork had no branches")
 
-    join.variables.then(ready)
+    _fill_gathered(pending, join, missing)
