@@ -49,6 +49,7 @@ class PromptView(Protocol):
     def messages(self) -> Sequence[Message]: ...
 
 
+@dataclass(frozen=True, slots=True)
 class Call:
     """One model call.
 
@@ -61,54 +62,27 @@ class Call:
         end_of_turn: inside a role: the template's end-of-turn token also ends the call.
         on_text: called on the event loop with each further piece of sample 0's text, or None.
             Text that may become a stop is held back; a piece is never taken back.
+        view: what `prompt` and `messages` are put together from; None: they are empty.
     """
 
-    __slots__ = (
-        "_messages",
-        "_prompt",
-        "_view",
-        "end_of_turn",
-        "node",
-        "on_text",
-        "params",
-        "row",
-        "seeds",
-        "stream",
-    )
-
-    def __init__(
-        self,
-        node: str,
-        stream: str,
-        row: int,
-        params: SamplingParams,
-        seeds: tuple[int, ...],
-        end_of_turn: bool = False,
-        prompt: str = "",
-        messages: Sequence[Message] = (),
-        on_text: Callable[[str], None] | None = None,
-        view: PromptView | None = None,
-    ) -> None:
-        self.node = node
-        self.stream = stream
-        self.row = row
-        self.params = params
-        self.seeds = seeds
-        self.end_of_turn = end_of_turn
-        self.on_text = on_text
-        self._prompt = prompt
-        self._messages = messages
-        self._view = view
+    node: str
+    stream: str
+    row: int
+    params: SamplingParams
+    seeds: tuple[int, ...]
+    end_of_turn: bool = False
+    on_text: Callable[[str], None] | None = None
+    view: PromptView | None = None
 
     @property
     def prompt(self) -> str:
         """The whole text of the stream so far; put together when asked for."""
-        return self._view.sent_text() if self._view is not None else self._prompt
+        return self.view.sent_text() if self.view is not None else ""
 
     @property
     def messages(self) -> Sequence[Message]:
         """Role turns so far, an open one last; put together when asked for."""
-        return self._view.messages() if self._view is not None else self._messages
+        return self.view.messages() if self.view is not None else ()
 
 
 class BackendStream(Protocol):
