@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Trainable
 
+from sgc_runtime.executor.backend import Text
 from sgc_runtime.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 LLAMA3_SPLIT = (
@@ -244,7 +246,6 @@ class Pair:
 def build_pair(kind: Kind, folder: Path) -> Pair:
     from transformers import AutoTokenizer
 
-
     data = save_directory(kind, folder)
     theirs = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
     return Pair(kind, folder, data, load_tokenizer(folder), theirs)
@@ -288,3 +289,15 @@ def tricky_texts() -> Any:
 
     piece = st.one_of(plain_texts(), st.sampled_from(LOOK_ALIKES))
     return st.lists(piece, max_size=5).map("".join)
+
+
+def encode_control(tokenizer: Tokenizer, text: str, *, start: bool = True) -> list[int]:
+    """Ids of text in which control tokens count as such, without BOS."""
+    return tokenizer.encode_pieces([Text(text, control=True)], start=start)
+
+
+def encode_prompt(tokenizer: Tokenizer, pieces: Sequence[Text]) -> list[int]:
+    """Ids of a whole prompt: BOS in front if the tokenizer adds it and raw text comes first."""
+    first = next((piece for piece in pieces if piece.text), None)
+    begin = [] if tokenizer.bos_id is None or (first and first.control) else [tokenizer.bos_id]
+    return begin + tokenizer.encode_pieces(pieces)

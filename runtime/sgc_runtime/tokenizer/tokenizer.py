@@ -128,24 +128,9 @@ class Tokenizer:
         """
         return self._encode(text, start)
 
-    def encode_control(self, text: str, *, start: bool = True) -> list[int]:
-        """Ids of text in which control tokens count as such. No BOS. See `encode`."""
-        return self._encode(self._names.hide(text), start)
-
     def encode_pieces(self, pieces: Iterable[Text], *, start: bool = True) -> list[int]:
         """Ids of pieces that follow each other, tokenised as one text. No BOS. See `encode`."""
         return self._encode("".join(self._hidden(pieces)), start)
-
-    def encode_prompt(self, pieces: Sequence[Text]) -> list[int]:
-        """Ids of a whole prompt from its beginning.
-
-        BOS goes in front if the tokenizer adds it and the prompt begins with raw text; a chat
-        template writes its own, or wants none.
-        """
-        first = next((piece for piece in pieces if piece.text), None)
-        adds_bos = self.bos_id is not None and not (first is not None and first.control)
-        ids = self.encode_pieces(pieces)
-        return [self.bos_id, *ids] if adds_bos and self.bos_id is not None else ids
 
     def at_start(self, before: Sequence[int]) -> bool:
         """Whether the tokenizer puts a blank in front of text that follows `before`.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizer_support import KINDS
+from tokenizer_support import KINDS, encode_control, encode_prompt
 
 from sgc_runtime.engine.choice_plan import plan_choices
 from sgc_runtime.engine.seams import Seams
@@ -44,8 +44,8 @@ def test_start_and_sequences_follow_the_definition(
     stream.append([Text(prompt)])
     plan = plan_choices(stream, Seams(tokenizer), choices)
     bare = prompt.rstrip(" \t")
-    encoded = [tokenizer.encode_prompt([Text(prompt + c)]) for c in choices]
-    base = tokenizer.encode_prompt([Text(bare)]) if bare else []
+    encoded = [encode_prompt(tokenizer, [Text(prompt + c)]) for c in choices]
+    base = encode_prompt(tokenizer, [Text(bare)]) if bare else []
     assert [ids.tolist() for ids in plan.sequences] == encoded
     # An empty prompt with BOS: scoring starts behind it.
     least = 1 if tokenizer.bos_id is not None else 0
@@ -74,7 +74,7 @@ def test_never_before_a_control_token(tokenizers: dict[str, Tokenizer]) -> None:
     stream = TokenStream()
     stream.append([Text("<|im_start|>assistant\n<|im_end|>", control=True)])
     plan = plan_choices(stream, Seams(tokenizer), ["A", " B"])
-    assert plan.start == len(tokenizer.encode_control("<|im_start|>assistant\n<|im_end|>"))
+    assert plan.start == len(encode_control(tokenizer, "<|im_start|>assistant\n<|im_end|>"))
     behind = TokenStream()
     behind.append([Text("<|im_start|>", control=True), Text("  ")])
     again = plan_choices(behind, Seams(tokenizer), ["A"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jinja2.exceptions import SecurityError, TemplateError
-from tokenizer_support import KINDS, Pair, plain_texts, tricky_texts
+from tokenizer_support import KINDS, Pair, encode_prompt, plain_texts, tricky_texts
 
 from sgc_ir.errors import ModelError
 from sgc_runtime.executor.backend import Message, Text
@@ -68,7 +68,7 @@ def test_prompt_ids_equal_transformers(
     expected = pair.theirs.apply_chat_template(
         messages, tokenize=True, add_generation_prompt=True, return_dict=False
     )
-    assert pair.ours.encode_prompt(rendered_pieces(pair.ours.chat_template, messages)) == expected
+    assert encode_prompt(pair.ours, rendered_pieces(pair.ours.chat_template, messages)) == expected
 
 
 @pytest.mark.parametrize("name", WITH_TEMPLATE)
@@ -79,7 +79,7 @@ def test_look_alikes_in_contents_leave_the_turns_as_they_are(
 ) -> None:
     ours = pairs[name].ours
     ids, plain = (
-        ours.encode_prompt(rendered_pieces(ours.chat_template, [{"role": "user", "content": c}]))
+        encode_prompt(ours, rendered_pieces(ours.chat_template, [{"role": "user", "content": c}]))
         for c in (content, "x")
     )
     controls = [[i for i in seen if i in ours.control_ids] for seen in (ids, plain)]

@@ -10,7 +10,15 @@ from typing import Any
 import gguf
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tokenizer_support import BYTE_LEVEL, CHATML, Kind, Pair, plain_texts, tricky_texts
+from tokenizer_support import (
+    BYTE_LEVEL,
+    CHATML,
+    Kind,
+    Pair,
+    encode_control,
+    plain_texts,
+    tricky_texts,
+)
 
 from sgc_ir.errors import ModelError
 from sgc_runtime.models import resolve
@@ -86,7 +94,7 @@ def test_byte_level_ids_equal_the_original_files(
 ) -> None:
     ours, original = rebuilt[name], pairs[name].ours
     assert ours.encode(text) == original.encode(text)
-    assert ours.encode_control(text) == pairs[name].theirs.encode(text, add_special_tokens=False)
+    assert encode_control(ours, text) == pairs[name].theirs.encode(text, add_special_tokens=False)
 
 
 @pytest.mark.parametrize("name", [*BYTE_LEVEL, "llama2"])
@@ -255,7 +263,7 @@ def test_the_default_models_known_ids(smollm2: Tokenizer) -> None:
     assert smollm2.bos_id is None
     assert smollm2.eos_ids == smollm2.end_of_turn_ids == {2}
     assert smollm2.control_ids == {*range(17)}
-    assert smollm2.encode_control("<|im_start|>user\nHello<|im_end|>\n") == [
+    assert encode_control(smollm2, "<|im_start|>user\nHello<|im_end|>\n") == [
         *(1, 4093, 198, 19556, 2, 198)
     ]
     assert smollm2.encode("Hello 42") == [19556, 216, 36, 34]
