@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 import torch
 import transformers
-from local_support import backend, gen, run, select, stream
+from local_support import answers, backend, gen, run, select, stream
 from reference_support import default_model_reference
 
 from sgc_runtime.backends.local import LocalBackend, LocalStream
@@ -81,11 +82,50 @@ def test_fifty_prompts(local: LocalBackend, reference: transformers.PreTrainedMo
     cold = run(all_in_batches)
     assert cold == expected
     before = local.stats()["cached_tokens"]
-    alone = [run(lambda i=i: together(range(i, i + 1)))[0] for i in range(2)]
-    assert alone == expected[:2]
-    assert local.stats()["cached_tokens"] > before
-    warm = run(lambda: together(range(16)))
-    assert warm == expected[:16]
+    warm = run(all_in_batches)
+    assert warm == expected
+    assert local.stats()["cached_tokens"] >= before + sum(len(ids) - 1 for ids in encoded)
+    alone = [run(lambda i=i: together(range(i, i + 1)))[0] for i in range(3)]
+    assert alone == expected[:3]
+
+
+@pytest.mark.long
+def test_fifty_prompts_one_by_one(reference: transformers.PreTrainedModel) -> None:
+    texts = prompts(50)
+    for cache in (True, False):
+        with backend(DEFAULT_MODEL, kv_tokens=12_000, cache=cache) as local:
+            encoded = [local.tokenizer.encode(text) for text in texts]
+            for text, expected in zip(texts, greedy(reference, encoded, NUM_TOKENS)):
+                call = partial(answers, local, [text], max_tokens=NUM_TOKENS, ignore_eos=True)
+                assert run(call) == [expected]
+
+
+def test_32_rows_of_32_tokens_decode_together() -> None:
+    texts = prompts(32)
+    with backend(DEFAULT_MODEL, kv_tokens=4_000) as local:
+        rows = run(lambda: answers(local, texts, max_tokens=32, ignore_eos=True))
+        stats = local.stats()
+    assert [len(ids) for ids in rows] == [32] * 32
+    assert stats["completion_tokens"] == 32 * 32
+    assert stats["decode_steps"] <= 40
+    assert stats["tokenizer_calls"] <= 32
+
+
+def test_a_stream_of_five_gens_computes_each_prompt_token_once() -> None:
+    async def five(local: LocalBackend) -> tuple[int, int]:
+        on, computed = stream(local), 0
+        for i in range(5):
+            on.append([Text(f"{i + 1}. {SUBJECTS[i]} is")])
+            result = await gen(on, max_tokens=6, ignore_eos=True)
+            computed += result.usage.prompt_tokens - result.usage.cached_tokens
+        made = 5 * 6  # all of them but the last of each gen were computed by decoding
+        return computed, len(on.ids) - made + 4
+
+    with backend(DEFAULT_MODEL, kv_tokens=1_000, seam="splice") as local:
+        computed, needed = run(lambda: five(local))
+        stats = local.stats()
+    assert computed == needed
+    assert stats["tokenizer_calls"] <= 5
 
 
 def test_forks_three_deep(local: LocalBackend, reference: transformers.PreTrainedModel) -> None:
