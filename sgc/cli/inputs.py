@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from sgc.cli.failure import CommandError
 
 STDIN = "-"
 _FORMATS = {".json": "json", ".csv": "csv"}  # any other ending is read as JSONL
+_MAX_DEPTH = 200  # containers in containers; the places that walk values use the call stack
 _ENCODING = "utf-8-sig"  # a byte order mark at the begin is not part of the first row
 
 
@@ -104,7 +106,10 @@ class Inputs:
 
     def _row(self, index: int, place: str, part: Any) -> Row:
         try:
-            arguments = self._cells(part) if self._format == "csv" else _json_object(part)
+            if self._format == "csv":
+                arguments = self._cells(part)
+            else:
+                arguments = _json_object(_parse_line(part) if self._format == "jsonl" else part)
         except ValueError as error:
             return Row(index, place, None, str(error))
         return Row(index, place, arguments)
@@ -132,7 +137,7 @@ def _jsonl_parts(handle: TextIO) -> Iterator[tuple[int, str]]:
 def _json_parts(handle: TextIO) -> Iterator[tuple[int, Any]]:
     """The members of a JSON list, each with its line; an object alone is one row."""
     text = handle.read()
-    decoder = json.JSONDecoder(parse_constant=_no_constant)
+    decoder = json.JSONDecoder(**_STRICT)
     position = _skip_blanks(text, 0)
     if text[position : position + 1] != "[":
         value, end = _decode(decoder, text, position)
@@ -204,10 +209,34 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _json_object(part: Any) -> dict[str, Any]:
-    value = _parse_line(part) if isinstance(part, str) else part
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text} is larger than any float")
+    return value
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice!r} stands twice in an object")
+    return members
+
+
+# What Python's reader would let pass, or drop without a word.
+_STRICT: dict[str, Any] = {
+    "parse_constant": _no_constant,
+    "parse_float": _finite,
+    "object_pairs_hook": _distinct,
+}
+
+
+def _json_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"is no JSON object of arguments but {_kind(value)}")
+    _check_depth(value)
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -215,9 +244,19 @@ def _json_object(part: Any) -> dict[str, Any]:
     return value
 
 
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_MAX_DEPTH + 1):
+        inner = [part.values() if isinstance(part, dict) else part for part in level]
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+        if not level:
+            return
+    raise ValueError(f"is nested too deeply; {_MAX_DEPTH} levels are the most")
+
+
 def _parse_line(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, **_STRICT)
     except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON: {error.msg} at column {error.colno}") from None
     except RecursionError:

@@ -84,7 +84,7 @@ def _traced(spec: ProgramSpec, constants: Mapping[str, Any]) -> Program:
         raise refusal.error from refusal.__cause__
     except CompileError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         place = place_of(error.__traceback__)
         raise CompileError(
             f"{type(error).__name__} while tracing {spec.name}: {error}",

@@ -46,6 +46,11 @@ def test_jsonl_rows_have_index_and_line(tmp_path):
         ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
         ('{"a": ' + "9" * 5000 + "}", "limit"),
         ('{"a": "\\ud800"}', "surrogate"),
+        ('{"a": ' + "[" * 700 + "]" * 700 + "}", "nested too deeply"),
+        ('{"a": ' + '{"b":' * 201 + "1" + "}" * 201 + "}", "nested too deeply"),
+        ('{"a": 1e400}', "1e400 is larger"),
+        ('{"a": 1, "b": 2, "a": 3}', "'a' stands twice"),
+        ('{"a": [{"b": 1, "b": 1}]}', "'b' stands twice"),
     ],
 )
 def test_a_broken_line_is_one_broken_row(tmp_path, line, words):
@@ -101,7 +106,21 @@ def _has_no_surrogates(row):
     return not any("\ud800" <= c <= "\udfff" for key in row for c in key)
 
 
-@pytest.mark.parametrize("text", ["", "[", "[1,]", "[1 2]", "[1] x", "{", '{"a": 1} {}', "[NaN]"])
+BROKEN_JSON = [
+    "",
+    "[",
+    "[1,]",
+    "[1 2]",
+    "[1] x",
+    "{",
+    '{"a": 1} {}',
+    "[NaN]",
+    "[1e999]",
+    "[" * 9999,
+]
+
+
+@pytest.mark.parametrize("text", BROKEN_JSON)
 def test_broken_json_file_is_refused(tmp_path, text):
     path = tmp_path / "rows.json"
     path.write_text(text)
@@ -113,6 +132,13 @@ def test_json_object_alone_is_one_row(tmp_path):
     path = tmp_path / "rows.json"
     path.write_text('\n{"a": 1}\n')
     assert [(r.place, r.arguments) for r in read(path)] == [(f"{path}:2", {"a": 1})]
+
+
+def test_a_text_in_a_json_file_is_no_row(tmp_path):
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps(["x", '{"a": 1}', {"a": 2}]))
+    assert [r.arguments for r in read(path)] == [None, None, {"a": 2}]
+    assert "a text" in read(path)[1].problem
 
 
 def test_csv_cells_are_converted_and_quoted_lines_counted(tmp_path):

@@ -79,6 +79,26 @@ def test_a_failing_tool_is_named(interpret):
     assert isinstance(cause, KeyError)
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_tool_that_ends_oddly_fails_its_row_and_nothing_else(interpret, kind, is_async):
+    def sync_body(what: str) -> str:
+        if what == "odd":
+            raise kind("end")
+        return what
+
+    async def async_body(what: str) -> str:
+        return sync_body(what)
+
+    odd = sgc.tool(effect="pure", name="lang_tests_odd")(async_body if is_async else sync_body)
+
+    def program(s, what: str):
+        return sgc.call(odd, what)
+
+    assert "lang_tests_odd raised" in str(interpret(program, what="odd").error())
+    assert interpret(program, what="fine").value == "fine"
+
+
 def test_an_effect_must_be_given():
     with pytest.raises(sgc.ToolError, match="effect"):
         sgc.tool(lambda x: x)

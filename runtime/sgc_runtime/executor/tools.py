@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol
@@ -45,23 +45,42 @@ async def run_tool(tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]) -
 
     Raises ToolError when it raises (the cause is chained) or gives no plain JSON data.
     """
-    try:
-        if inspect.iscoroutinefunction(tool.fn):
-            result = await tool.fn(*args, **kwargs)
-        else:
-            work = partial(contextvars.copy_context().run, partial(tool.fn, *args, **kwargs))
-            result = await asyncio.get_running_loop().run_in_executor(_pool(), work)
-            if inspect.isawaitable(result):
-                result = await result
-    except Exception as error:
-        reason = f"tool {tool.name} raised {type(error).__name__}: {error}"
-        raise ToolError(reason) from error
+    if inspect.iscoroutinefunction(tool.fn):
+        result = await _awaited(tool, partial(tool.fn, *args, **kwargs))
+    else:
+        work = partial(contextvars.copy_context().run, partial(_called, tool, args, kwargs))
+        result = await asyncio.get_running_loop().run_in_executor(_pool(), work)
+        if inspect.isawaitable(result):
+            awaitable = result
+            result = await _awaited(tool, lambda: awaitable)
     try:
         return plain_json(result)
     except ValueError as error:
         raise ToolError(
             f"tool {tool.name} gave {error}; return None, bool, int, float, str, list or dict"
         ) from None
+
+
+def _called(tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    # No future can carry StopIteration, and SystemExit or KeyboardInterrupt in one would end the
+    # event loop: whatever a tool raises leaves its thread as a ToolError.
+    try:
+        return tool.fn(*args, **kwargs)
+    except BaseException as error:
+        raise _raised(tool, error) from error
+
+
+async def _awaited(tool: Tool, start: Callable[[], Awaitable[Any]]) -> Any:
+    try:
+        return await start()
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # as in `_called`
+        raise _raised(tool, error) from error
+
+
+def _raised(tool: Tool, error: BaseException) -> ToolError:
+    return ToolError(f"tool {tool.name} raised {type(error).__name__}: {error}")
 
 
 def plain_json(value: Any, depth: int = 0) -> Any:
