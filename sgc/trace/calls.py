@@ -7,7 +7,13 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.tools import Tool
@@ -20,7 +26,7 @@ from sgc.trace.refusal import is_rewritten, refuse
 from sgc.trace.rewriter import rewrite
 from sgc.trace.snapshot import reach_of_function
 from sgc.trace.source import is_user_file
-from sgc.trace.symbol import BIND_ADVICE, Poison, SymbolMethod, is_mark
+from sgc.trace.symbol import BIND_ADVICE, Poison, Symbol, SymbolMethod, is_mark
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
@@ -47,9 +53,11 @@ class Calls:
         modelled = MODELLED.get(id(fn))
         if modelled is not None:
             return modelled(self.trace, *args, **kwargs)
+        if type(fn) is MethodDescriptorType and args and _is_receiver(fn, args[0]):
+            return self.trace.runtime.method(args[0], fn.__name__, *args[1:], **kwargs)
         if type(fn) is MethodType and type(fn.__func__) is FunctionType:
             return self._function(fn.__func__, (fn.__self__, *args), kwargs)
-        if type(fn) is BuiltinFunctionType and not isinstance(fn.__self__, ModuleType):
+        if type(fn) is BuiltinFunctionType and _is_bound_to_value(fn):
             return self.trace.runtime.method(fn.__self__, fn.__name__, *args, **kwargs)
         if isinstance(fn, type):
             return self._construct(fn, args, kwargs)
@@ -223,9 +231,21 @@ def _name(fn: Any) -> str:
     return name if is_bare else f"{module}.{name}"
 
 
+def _is_receiver(method: Any, value: Any) -> bool:
+    """Whether `value` is certainly of the class of an unbound method, as in `str.upper(x)`."""
+    owner = method.__objclass__
+    kind = value.form.kind if type(value) is Symbol else type(value).__name__
+    return bool(kind == owner.__name__ and owner in (str, bytes, list, dict, tuple))
+
+
 def _is_clock(fn: Any) -> bool:
     """Whether a function gives another value at another time."""
     module = (getattr(fn, "__module__", None) or "").partition(".")[0].lstrip("_")
     owner = type(getattr(fn, "__self__", None)).__module__
     name = getattr(fn, "__name__", "")
     return module in _CHANGING or owner in _CHANGING or name in ("now", "today", "utcnow", "getenv")
+
+
+def _is_bound_to_value(fn: BuiltinFunctionType) -> bool:
+    """Whether it is a method of a value, not a module's function or a type's own method."""
+    return not isinstance(fn.__self__, ModuleType | type | None)

@@ -202,7 +202,7 @@ class BranchStream(Stream):
 
     def set(self, name: Any, value: Any) -> None:
         super().set(name, value)
-        self.store_one(name, value)
+        self.store_one(name, self.variables[name].value)
         self.trace.effects += 1
         self.is_dirty = True
 
@@ -295,8 +295,13 @@ class RunTimeForks:
 
     def __iadd__(self, x: Any) -> RunTimeForks:
         trace = self.family.trace
-        if (is_mark(x) and trace.runtime.may_be_list(x)) or holds_spread(x):
+        if holds_spread(x) or (type(x) is Symbol and x.form.kind in ("list", "tuple")):
             self._append_each(x)
+        elif type(x) is Symbol and may_be_list(x):
+            raise refuse(
+                "forks += a run-time value that may be a list; append to each branch in a loop, "
+                "or annotate the argument's type"
+            )
         elif isinstance(x, list | tuple):
             raise refuse(
                 f"forks += a list of {len(x)} for branches of run-time number; "

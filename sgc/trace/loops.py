@@ -175,7 +175,9 @@ class _Loop:
             "captures": dict(region.captures),
             **self._after(region),
         }
-        node = trace.node(Op.LOOP, attrs, body=graph, source=self.place)
+        node = trace.node(
+            Op.LOOP, attrs, body=graph, source=self.place, may_fail=self.base.has_effects
+        )
         self.outer.passes[node] = self.length
         for key in self._used(region):
             self.outer.order[key] = node
@@ -193,6 +195,11 @@ class _Loop:
                 self._check_appended(items, items[:1])
                 raise self.refuse("a list from outside is replaced in its passes")
             found.append([items[1]] if type(items[1]) is Spread else items[1])
+        if self.base.knows(found):
+            raise self.refuse(
+                "each pass gives the same list or object from outside, so that a later change of "
+                "one would show in all; give a copy, list(...)"
+            )
         return found[0] if len(found) == 1 else tuple(found) or None
 
     def _used(self, region: Region) -> list[Any]:

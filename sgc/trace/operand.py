@@ -119,7 +119,7 @@ def parts(value: Any) -> list[Any]:
         return [*value.keys(), *value.values()]
     if isinstance(value, slice):
         return [value.start, value.stop, value.step]
-    if getattr(type(value), "_sgc_opaque", False) or isinstance(value, type):
+    if getattr(type(value), "_sgc_opaque", False) or _is_stream(value) or isinstance(value, type):
         return []
     found: list[Any] = []
     for name in getattr(type(value), "__slots__", None) or ():

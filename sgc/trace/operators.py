@@ -126,6 +126,9 @@ class Operators:
             other = b if is_mark(a) else a
             if not (other is None or other is True or other is False):
                 raise refuse("`is` of a run-time value cannot be answered when compiling; use ==")
+            mark = a if is_mark(a) else b
+            if other is None and type(mark) is Symbol and mark.form.kind not in ("", "none"):
+                return op == "is not"  # a value of this type is never None
             return self.trace.expr(op, a, b)
         return (a is b) if op == "is" else (a is not b)
 
@@ -184,6 +187,8 @@ class Operators:
         for i, operand in enumerate(operands):
             value = self._on_trial(operand, fn) if recorded else operand()
             if self._is_undecided(value):
+                if holds_spread(value):
+                    self._check_fresh(Snapshot(self.trace), value)
                 recorded.append(value)
                 continue
             is_last = i + 1 == len(operands)
@@ -222,7 +227,15 @@ class Operators:
             raise self._skipped(fn, reason) from error
         if before.has_effects or any(True for _ in before.changes()):
             raise self._skipped(fn, "it may fail, or it does something")
+        self._check_fresh(before, value)
         return value
+
+    def _check_fresh(self, state: Snapshot, value: Any) -> None:
+        if not is_mark(value) and state.knows(value):
+            raise refuse(
+                "a list or dict that may be changed elsewhere is one of several values here, which "
+                "would be read-only; give a copy, list(...) or dict(...)"
+            )
 
     def _skipped(self, fn: str, reason: str) -> BaseException:
         what = "conditional expression" if fn == "if" else f"`{fn}`"

@@ -11,13 +11,14 @@ from types import CellType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace.env import Env
+from sgc.trace.operand import walk
 from sgc.trace.source import is_user_file
 from sgc.trace.symbol import MARKS
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
 
-_PLAIN = (str, bytes, int, float, bool, complex, type(None), ModuleType, type)
+_PLAIN = (str, bytes, int, float, bool, complex, type(None))
 _STREAM_FIELDS = ("role", "is_joined", "variables", "counts", "unnamed", "stored")
 _BRANCH_FIELDS = ("_opener", "_version", "begin", "is_dirty")
 _FAMILY_FIELDS = (
@@ -61,6 +62,10 @@ class Snapshot:
                         yield value, key
             elif len(old) != len(new) or not all(map(_same, old, new)):
                 yield value, None
+
+    def knows(self, value: Any) -> bool:
+        """Whether `value` is, or holds, a list or other container that was there already."""
+        return any(id(inner) in self._containers for inner in walk(value))
 
     def content(self, value: Any) -> Any:
         """The content of a container at the time of the snapshot."""
@@ -149,11 +154,24 @@ def contents(start: Iterable[Any]) -> dict[int, tuple[Any, Any]]:
                 todo.extend(reach_of_function(value))
         elif kind is tuple or kind is frozenset:
             todo.extend(value)
+        elif isinstance(value, type | ModuleType):
+            todo.extend(_members(value))
         elif _is_container(value):
             content = content_of(value)
             found[id(value)] = (value, content)
             todo.extend(content.values() if isinstance(content, dict) else content)
+            todo.append(kind)
     return found
+
+
+def _members(owner: Any) -> list[Any]:
+    """What a user's class or module holds."""
+    if isinstance(owner, ModuleType):
+        file = getattr(owner, "__file__", None)
+        is_user = file is not None and is_user_file(file)
+    else:
+        is_user = _is_user_class(owner)
+    return list(vars(owner).values()) if is_user else []
 
 
 def _is_container(value: Any) -> bool:

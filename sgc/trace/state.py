@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sgc.lang.primitives import check_name
 from sgc.trace.operand import holds_symbol
 from sgc.trace.refusal import refuse
 from sgc.trace.stream import Stream
@@ -119,6 +120,7 @@ class TracedState:
         """`with s.var_scope("v"):` the text that is appended inside becomes variable `v`."""
         stream = self.stream_
         stream.check_open()
+        check_name("var_scope", name)
         begin = stream.whole("text")
         yield
         length = stream.trace.expr("len", begin)

@@ -6,15 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sgc.lang.primitives import Concat, Gen, Image, Primitive, Role, Select, Video, parts_of
+from sgc.lang.primitives import (
+    Concat,
+    Gen,
+    Image,
+    Primitive,
+    Role,
+    Select,
+    Video,
+    check_name,
+    parts_of,
+    refuse_block,
+)
 from sgc.trace.counts import ZERO, Count
 from sgc.trace.form import STR, Form, form_of_gen
-from sgc.trace.operand import holds_symbol
+from sgc.trace.operand import form_of, holds_symbol
 from sgc.trace.refusal import refuse
 from sgc.trace.symbol import Spread, Symbol, is_mark
 from sgc_ir.graph import ROOT_STREAM, Ref
 from sgc_ir.ops import Op
 from sgc_ir.params import normalize
+from sgc_runtime.executor.tools import own_copy
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
@@ -223,23 +235,26 @@ class Stream:
     def set(self, name: Any, value: Any) -> None:
         """`s.set(name, value)`."""
         self.check_open()
+        check_name("set", name)
         self.trace.operand(value)  # refuses what is no data
-        self.write(_name(name), Given(value))
+        self.write(name, Given(own_copy(value)))
         self.stored.pop(name, None)
 
     def store(self) -> None:
         """Write all `set` variables to the runtime's stream, whose branches will be asked by
         name."""
-        for name, entry in self.variables.items():
+        for name, entry in list(self.variables.items()):
             if isinstance(entry, Given) and name not in self.stored:
                 self.store_one(name, entry.value)
 
     def store_one(self, name: str, value: Any) -> None:
-        """Write one variable to the runtime's stream."""
+        """Write one variable to the runtime's stream; a list or dict can then only be read."""
         operand = self.trace.operand(value, self.region)
         attrs = {"fn": "set", "args": (name, operand)}
-        self.trace.node(Op.EXPR, attrs, self, region=self.region, may_fail=False)
+        node = self.trace.node(Op.EXPR, attrs, self, region=self.region, may_fail=False)
         self.stored[name] = None
+        if isinstance(value, list | tuple | dict):
+            self.variables[name] = Written(self.region, node, form_of(value))
 
     def read(self, name: Any, field: str = "value") -> Any:
         """Value or metadata of a variable. Refuses one that was never set."""
@@ -328,6 +343,7 @@ def _check_part(part: Any, role: str | None) -> None:
 def _check_value(value: Any) -> None:
     from sgc.trace.handle import TracedHandle
 
+    refuse_block(value)
     if isinstance(value, TracedHandle):
         raise refuse('a sub-program was appended; append its h["v"], h.text() or h.value')
     if getattr(type(value), "_sgc_stream", False):

@@ -14,7 +14,6 @@ from sgc.trace.handle import TracedHandle
 from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
 from sgc.trace.refusal import refuse
 from sgc.trace.region import Region
-from sgc.trace.snapshot import contents
 from sgc.trace.state import TracedState
 from sgc.trace.stream import Stream
 from sgc.trace.symbol import Symbol, is_mark
@@ -22,6 +21,7 @@ from sgc_ir.errors import InputError
 from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Param, Ref
 from sgc_ir.ops import Op
 from sgc_ir.types import check_value
+from sgc_runtime.executor.tools import own_copy
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
@@ -63,12 +63,9 @@ def call_program(
 ) -> TracedHandle:
     """`sub(*args, **kwargs)`."""
     values = {k: trace.runtime.own_argument(v) for k, v in bind(spec, args, kwargs).items()}
-    before = contents(values.values())
     constants = {k: v for k, v in values.items() if not _is_parameter(v)}
     given = {k: v for k, v in values.items() if k not in constants}
     callee = _callee(trace, spec, constants, {k: form_of(v) for k, v in given.items()})
-    if any(old != now for old, now in _pairs(before, contents(values.values()))):
-        raise refuse(f"{spec.name} changes an argument in place; return the new value instead")
     trace.effects += 1
     ordinal = trace.stream.take("c").lower(trace)
     attrs = {
@@ -78,14 +75,6 @@ def call_program(
     }
     node = trace.node(Op.SUB_PROGRAM, attrs)
     return TracedHandle(trace, Symbol(trace.region, node, Form("handle", target=callee)))
-
-
-def _pairs(before: Any, after: Any) -> list[tuple[list[int], list[int]]]:
-    def ids(content: Any) -> list[int]:
-        values = content.values() if isinstance(content, dict) else content
-        return [id(v) for v in values]
-
-    return [(ids(old), ids(after[key][1])) for key, (_, old) in before.items() if key in after]
 
 
 def _is_parameter(value: Any) -> bool:
@@ -160,7 +149,8 @@ def trace_graph(
     guards, trace.guards = trace.guards, []
     with trace.inside(region, stream):
         values = {p.name: _argument(region, p, forms[p.name]) for p in own}
-        arguments = {p.name: values.get(p.name, constants.get(p.name)) for p in spec.params}
+        given = {**own_copy(dict(constants)), **values}
+        arguments = {p.name: given[p.name] for p in spec.params}
         value = run_function(trace, spec, TracedState(stream), arguments)
         check_result(spec, value)
         callee.value = form_of(value)

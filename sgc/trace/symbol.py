@@ -25,6 +25,9 @@ TRUTH = (
     'bind the argument, or run it with mode="interpreted"'
 )
 KEY = f"a run-time value as key or set member; use a list, sgc.vote, or {BIND_ADVICE}"
+_CHANGING = frozenset(
+    "append extend insert pop remove clear sort reverse update setdefault popitem add".split()
+)
 NATIVE = "a run-time value was given to code that is not compiled"
 
 
@@ -87,6 +90,11 @@ class Symbol:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
+        if name in _CHANGING:
+            raise refuse(
+                f"`.{name}` changes a run-time value in place; make a list of it first "
+                "(list(x)), or make a new value"
+            )
         if f".{name}" not in METHODS:
             raise refuse(f"`.{name}` of a run-time value is not compiled; {BIND_ADVICE}")
         return SymbolMethod(self, name)

@@ -54,8 +54,6 @@ class Texts:
         found = self.trace.runtime.dunder(value, "__format__")
         if found is not None:
             return found(spec)
-        if holds_symbol(value):
-            return self.formatted(self.text_of(value, "str"), spec)
         return format(value, spec)
 
     def _has_format(self, value: Any) -> bool:
