@@ -174,7 +174,7 @@ def select(
     Raises CompileError for choices that are missing, empty or equal, or an unknown method.
     """
     check_name("select", name)
-    if choices is None:
+    if choices is None and not is_live():
         raise refusal("select: no choices; give a list of strings")
     frozen = _frozen(choices)
     _check_constants("select", {"choices": frozen, "method": method})

@@ -176,3 +176,8 @@ def bad_run_time_parameter(s, x):
 @shape({"i": 7, "l": ["a"]}, fails="IndexError")
 def index_out_of_range(s, i: int, l: list[str]):  # noqa: E741
     s += l[i] + sgc.gen("v", max_tokens=1)
+
+
+@shape({"k": None}, fails="GenerationError")
+def choices_that_are_none_when_it_runs(s, k):
+    s += "a" + sgc.select("v", k)

@@ -302,3 +302,11 @@ def expression_fails(s, x):
 def unused_expression_fails(s, x):
     s += "n" + sgc.gen("a", max_tokens=1)
     n = int(x)  # noqa: F841
+
+
+@shape({"q": "x"})
+def methods_of_built_in_types(s, q):
+    table = str.maketrans("a", "b")
+    counts = dict.fromkeys(["a", "b"], 0)
+    s += "banana".translate(table) + str(counts) + bytes.fromhex("41").decode() + q
+    s += sgc.gen("v", max_tokens=1)

@@ -138,6 +138,8 @@ def _resolved(params: Any, defaults: SamplingParams) -> SamplingParams:
     if isinstance(params, SamplingParams):
         return params
     assert isinstance(params, Mapping)
+    if params.get("choices", ()) is None:  # a select stays one, whatever the run gives
+        raise InputError("choices=None: expected a list of strings")
     try:
         return defaults.override(params)
     except (ValueError, TypeError) as error:
