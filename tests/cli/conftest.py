@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_support import GREET, Result, Sgc
+from support.cli import GREET, Result, Sgc
 
 import sgc
 from sgc.cli.main import main

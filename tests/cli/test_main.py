@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from cli_support import Sgc
+from support.cli import Sgc
 
 from sgc.cli.backend import BackendSettings
 from sgc.settings import RunSettings

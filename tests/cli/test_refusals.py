@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_support import Result, Sgc
+from support.cli import Result, Sgc
 
 
 def refused(result: Result, code: int, *words: str) -> None:

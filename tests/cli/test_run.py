@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_support import Sgc
+from support.cli import Sgc
 
 from sgc.testing import ScriptedBackend
 

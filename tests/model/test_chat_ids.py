@@ -10,9 +10,9 @@ import pytest
 import transformers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from local_support import backend, tiny_folder
-from reference_support import default_model_tokenizer
-from tokenizer_support import plain_texts
+from support.local import backend, tiny_folder
+from support.reference import default_model_tokenizer
+from support.tokenizer import plain_texts
 
 import sgc
 from sgc_runtime.backends.local import LocalBackend, LocalStream
@@ -103,6 +103,13 @@ def test_tiny_models(tiny: tuple[LocalBackend, Any], messages: list[Message]) ->
     check(*tiny, messages)
 
 
+@pytest.fixture(scope="module")
+def default_model() -> Iterator[tuple[LocalBackend, Any]]:
+    theirs = default_model_tokenizer(resolve(DEFAULT_MODEL))
+    with backend(DEFAULT_MODEL) as made:
+        yield made, theirs
+
+
 @pytest.mark.model
 @pytest.mark.parametrize(
     "messages",
@@ -122,7 +129,7 @@ def test_tiny_models(tiny: tuple[LocalBackend, Any], messages: list[Message]) ->
         ],
     ],
 )
-def test_the_default_model(messages: list[tuple[str, str]]) -> None:
-    theirs = default_model_tokenizer(resolve(DEFAULT_MODEL))
-    with backend(DEFAULT_MODEL) as local:
-        check(local, theirs, [{"role": role, "content": text} for role, text in messages])
+def test_the_default_model(
+    default_model: tuple[LocalBackend, Any], messages: list[tuple[str, str]]
+) -> None:
+    check(*default_model, [{"role": role, "content": text} for role, text in messages])

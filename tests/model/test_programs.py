@@ -11,18 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.gallery import NAMES, PROGRAMS, load_program, rows_of
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = 3
-FILES = sorted((ROOT / "programs").glob("*.py"))
-DATA = {"essay_judge": "essays"}
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(900)]
-
-
-def first_rows(name: str) -> list[dict[str, Any]]:
-    lines = (ROOT / "programs" / "data" / f"{DATA.get(name, name)}.jsonl").read_text("utf-8")
-    return [json.loads(line) for line in lines.splitlines()[:ROWS]]
 
 
 def in_process(mode: str, directory: Path) -> Any:
@@ -42,18 +36,16 @@ def in_process(mode: str, directory: Path) -> Any:
 
 
 def test_equal_ids_in_all_three_modes(tmp_path: Path) -> None:
-    from tests_support import load_program
-
     shutil.copy(Path(__file__).parent / "run_programs.py", tmp_path)
     cases = {}
-    for path in FILES:
-        cases[path.stem] = {"path": str(path), "rows": first_rows(path.stem)}
-        load_program(path).compile().save(tmp_path / f"{path.stem}.sgc")
+    for name in NAMES:
+        cases[name] = {"path": str(PROGRAMS / f"{name}.py"), "rows": rows_of(name)[:ROWS]}
+        load_program(name).compile().save(tmp_path / f"{name}.sgc")
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     interpreted = in_process("interpreted", tmp_path)
     compiled = in_process("compiled", tmp_path)
     loaded = in_process("loaded", tmp_path)
-    assert len(interpreted) == len(FILES) >= 11
+    assert set(interpreted) == set(NAMES)
     for name in interpreted:
         assert interpreted[name]["ids"], name
         assert compiled[name] == interpreted[name], name

@@ -5,18 +5,16 @@ from __future__ import annotations
 import ast
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests_support import load_program
+from support.gallery import NAMES, PROGRAMS, load_program, rows_file, rows_of
 
 from sgc_ir.graph import Program as Graphs
 from sgc_ir.ops import Op
 from sgc_ir.render import render
 
-ROOT = Path(__file__).parent.parent.parent / "programs"
-NAMES = (
+EXPECTED = {
     "essay_judge",
     "extract_fields",
     "few_shot_qa",
@@ -28,31 +26,25 @@ NAMES = (
     "self_consistency",
     "skeleton_tips",
     "tree_of_thought",
-)
-DATA = {"essay_judge": "essays"}
+}
 COMPILE_SECONDS = 0.1  # of the processor: others may use the machine too
 
 
-def rows_of(name: str) -> list[dict[str, Any]]:
-    text = (ROOT / "data" / f"{DATA.get(name, name)}.jsonl").read_text("utf-8")
-    return [json.loads(line) for line in text.splitlines()]
-
-
 def compiled(name: str) -> Graphs:
-    return load_program(ROOT / f"{name}.py").compile().graph
+    return load_program(name).compile().graph
 
 
 def test_the_gallery_is_what_its_page_says() -> None:
-    assert sorted(p.stem for p in ROOT.glob("*.py")) == list(NAMES)
-    page = (ROOT / "README.md").read_text("utf-8")
+    assert set(NAMES) == EXPECTED
+    page = (PROGRAMS / "README.md").read_text("utf-8")
     for name in NAMES:
         assert f"| `{name}` |" in page
-        assert f"`data/{DATA.get(name, name)}.jsonl`" in page
+        assert f"`data/{rows_file(name).name}`" in page
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_is_short_documented_and_needs_only_sgc(name: str) -> None:
-    text = (ROOT / f"{name}.py").read_text("utf-8")
+    text = (PROGRAMS / f"{name}.py").read_text("utf-8")
     tree = ast.parse(text)
     assert 20 <= len(text.splitlines()) <= 60
     assert ast.get_docstring(tree)
@@ -65,14 +57,14 @@ def test_rows_are_many_different_and_fit_the_program(name: str) -> None:
     rows = rows_of(name)
     assert len(rows) >= 10
     assert len({json.dumps(row, sort_keys=True) for row in rows}) == len(rows)
-    spec = load_program(ROOT / f"{name}.py").spec
+    spec = load_program(name).spec
     for row in rows:
         assert list(spec.arguments((), row)) == [p.name for p in spec.params]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_compiles_as_a_whole_and_fast(name: str) -> None:
-    program = load_program(ROOT / f"{name}.py")
+    program = load_program(name)
     program.compile()  # the first call imports the tracer
     best = min(_seconds(program.compile) for _ in range(5))
     assert best < COMPILE_SECONDS

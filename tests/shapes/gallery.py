@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 from shapes.catalog import SHAPES, Shape
-from tests_support import load_program
+from support.gallery import NAMES, load_program, rows_of
 
-PROGRAMS = Path(__file__).parent.parent.parent / "programs"
 ROWS = 3
-DATA = {"essay_judge": "essays"}
 
-
-def _shape(path: Path) -> Shape:
-    rows = (PROGRAMS / "data" / f"{DATA.get(path.stem, path.stem)}.jsonl").read_text("utf-8")
-    lines = rows.splitlines()[:ROWS]
-    return Shape(path.stem, load_program(path), [json.loads(line) for line in lines])
-
-
-SHAPES.extend(_shape(path) for path in sorted(PROGRAMS.glob("*.py")))
+SHAPES.extend(Shape(name, load_program(name), rows_of(name)[:ROWS]) for name in NAMES)

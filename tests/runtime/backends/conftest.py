@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from local_support import tiny_folder
+    from support.local import tiny_folder
 
     return tiny_folder(tmp_path_factory.mktemp("model"))
 
@@ -25,7 +25,7 @@ def reference(folder: Path) -> object:
 
 @pytest.fixture(scope="session")
 def local(folder: Path) -> Iterator[object]:
-    from local_support import backend
+    from support.local import backend
 
     with backend(folder) as made:
         yield made

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import transformers
-from local_support import (
+from support.local import (
     WORDS,
     answers,
     backend,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from local_support import (
+from support.local import (
     gen,
     prompts,
     run,

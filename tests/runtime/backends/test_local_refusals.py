@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_support import (
+from support.local import (
     WORDS,
     backend,
     gen,

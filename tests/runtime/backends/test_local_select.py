@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from local_support import (
+from support.local import (
     gen,
     run,
     select,

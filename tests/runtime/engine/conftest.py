@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tokenizer_support import KINDS, save_directory
+from support.tokenizer import KINDS, save_directory
 
 from sgc_runtime.tokenizer.tokenizer import Tokenizer, load_tokenizer
 

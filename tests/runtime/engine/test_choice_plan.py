@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizer_support import KINDS, encode_control, encode_prompt
+from support.tokenizer import KINDS, encode_control, encode_prompt
 
 from sgc_runtime.engine.choice_plan import plan_choices
 from sgc_runtime.engine.seams import Seams

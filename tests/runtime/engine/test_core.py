@@ -6,9 +6,9 @@ import random
 from typing import Any
 
 import pytest
-from engine_support import VOCAB, Ask, HistoryModel, check_memory, make_core, run_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.engine import VOCAB, Ask, HistoryModel, check_memory, make_core, run_all
 
 from sgc_ir.errors import BackendError
 from sgc_ir.params import SamplingParams

@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 import torch
 import transformers
-from local_support import answers, backend, gen, run, select, stream
-from reference_support import default_model_reference
+from support.local import answers, backend, gen, run, select, stream
+from support.reference import default_model_reference
 
 from sgc_runtime.backends.local import LocalBackend, LocalStream
 from sgc_runtime.executor.backend import Text

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from engine_support import Ask, HistoryModel, make_core
+from support.engine import Ask, HistoryModel, make_core
 
 from sgc_ir.errors import BackendError
 from sgc_ir.params import SamplingParams

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from engine_support import Letters
+from support.engine import Letters
 
 from sgc_ir.params import SamplingParams
 from sgc_runtime.engine.output import OutputWatcher

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizer_support import KINDS, encode_control, encode_prompt, plain_texts
+from support.tokenizer import KINDS, encode_control, encode_prompt, plain_texts
 
 from sgc_ir.errors import BackendError
 from sgc_runtime.cache.radix_tree import Node, RadixTree

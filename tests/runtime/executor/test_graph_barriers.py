@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from executor_support import GraphBuilder, run_graph
+from support.executor import GraphBuilder, run_graph
 
 from sgc_ir.graph import MISSING
 from sgc_ir.ops import Op

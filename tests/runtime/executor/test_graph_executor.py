@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from executor_support import GraphBuilder, echo, program_of, prompts, run_graph
+from support.executor import GraphBuilder, echo, program_of, prompts, run_graph
 
 from sgc_ir.errors import ArtifactError, GenerationError, InputError, ToolError
 from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Param, Program

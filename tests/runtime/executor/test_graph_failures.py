@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from executor_support import GraphBuilder, echo, program_of, run_graph
+from support.executor import GraphBuilder, echo, program_of, run_graph
 
 from sgc_ir.errors import GenerationError, ToolError
 from sgc_ir.graph import MISSING

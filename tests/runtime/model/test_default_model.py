@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from model_support import Runner, hf_logits
-from reference_support import default_model_reference
+from support.model import Runner, hf_logits
+from support.reference import default_model_reference
 
 from sgc_runtime.model.loader import load_model
 from sgc_runtime.models import DEFAULT_MODEL, resolve

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from model_support import KINDS, Runner, Sequence, hf_logits, make_batch, saved, tiny_model
+from support.model import KINDS, Runner, Sequence, hf_logits, make_batch, saved, tiny_model
 
 from sgc_runtime.model.loader import LoadedModel, load_model
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from model_support import saved, tiny_model
 from safetensors.torch import load_file, save_file
+from support.model import saved, tiny_model
 
 from sgc_ir.errors import ModelError
 from sgc_runtime.model.loader import load_model

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from gguf_support import Kind, write_gguf
-from model_support import SIZES, Runner, hf_logits, tiny_model
+from support.gguf import Kind, write_gguf
+from support.model import SIZES, Runner, hf_logits, tiny_model
 
 from sgc_ir.errors import ModelError
 from sgc_runtime.model.gguf_file import open_gguf

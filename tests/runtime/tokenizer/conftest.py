@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from tokenizer_support import KINDS, Pair, build_pair
+from support.tokenizer import KINDS, Pair, build_pair
 
 # The suite must not reach for the network when transformers looks for optional files.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jinja2.exceptions import SecurityError, TemplateError
-from tokenizer_support import KINDS, Pair, encode_prompt, plain_texts, tricky_texts
+from support.tokenizer import KINDS, Pair, encode_prompt, plain_texts, tricky_texts
 
 from sgc_ir.errors import ModelError
 from sgc_runtime.executor.backend import Message, Text

@@ -10,7 +10,7 @@ from typing import Any
 import gguf
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tokenizer_support import (
+from support.tokenizer import (
     BYTE_LEVEL,
     CHATML,
     Kind,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizer_support import Pair, plain_texts
+from support.tokenizer import Pair, plain_texts
 
 from sgc_runtime.tokenizer.incremental import Detokenizer, char_offset_in_bytes, decode_bytes
 

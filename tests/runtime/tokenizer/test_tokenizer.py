@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tokenizer_support import (
+from support.tokenizer import (
     BYTE_LEVEL,
     CORPUS,
     KINDS,

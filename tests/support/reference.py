@@ -9,7 +9,7 @@ import gguf
 import tokenizers
 import torch
 import transformers
-from gguf_support import gguf_name
+from support.gguf import gguf_name
 from tokenizers import models, pre_tokenizers
 from transformers.modeling_gguf_pytorch_utils import LlamaTensorProcessor
 

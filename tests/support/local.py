@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import transformers
-from tokenizer_support import KINDS, save_directory
+from support.tokenizer import KINDS, save_directory
 
 from sgc_ir.params import CallResult, SamplingParams
 from sgc_runtime.backends.local import LocalBackend, LocalStream
