@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jsonschema
 import regex
 
 from sgc_ir.params import SamplingParams
 from sgc_runtime.backends.alphabet import representatives
+from sgc_runtime.executor.values import refuse_constant
 
 INT = r"-?[0-9]+"
 FLOAT = r"-?[0-9]+(\.[0-9]+)?"
@@ -71,7 +72,7 @@ class JsonRule:
 
     def __init__(self, schema: Any) -> None:
         self._validator = jsonschema.validators.validator_for(schema)(schema)
-        self._decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+        self._decoder = json.JSONDecoder(parse_constant=refuse_constant)
 
     def accepts(self, text: str) -> bool:
         try:
@@ -121,7 +122,3 @@ _DTYPES = {
 @lru_cache(maxsize=256)
 def _regex_rule(pattern: str) -> RegexRule:
     return RegexRule(pattern)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import inspect
 import math
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -38,6 +39,14 @@ def _pool() -> ThreadPoolExecutor:
     if _threads is None:
         _threads = ThreadPoolExecutor(MAX_TOOL_THREADS, thread_name_prefix="sgc-tool")
     return _threads
+
+
+def _forget_after_fork() -> None:
+    global _threads
+    _threads = None  # a child process has none of them
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 async def run_tool(tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

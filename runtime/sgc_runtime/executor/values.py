@@ -39,13 +39,14 @@ def _convert(dtype: str | None, text: str) -> Any:
         if text not in ("True", "False"):
             raise ValueError("expected True or False")
         return text == "True"
-    value = json.loads(text, parse_constant=_refuse_constant)
+    value = json.loads(text, parse_constant=refuse_constant)
     if dtype == "str" and not isinstance(value, str):
         raise ValueError("expected a quoted string")
     return value
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
+    """For `parse_constant` of a JSON reader: NaN and Infinity are not JSON. Raises ValueError."""
     raise ValueError(f"{name} is not JSON")
 
 

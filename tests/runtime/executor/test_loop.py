@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
+from typing import NamedTuple
 
 import pytest
 
 from sgc_runtime.executor import loop
+from sgc_runtime.executor.tools import run_tool
+
+
+class Upper(NamedTuple):
+    name: str = "upper"
+    effect: str = "pure"
+    fn = staticmethod(str.upper)
 
 
 async def where() -> str:
@@ -69,4 +78,14 @@ def test_a_forked_process_gets_a_loop_of_its_own() -> None:
     pid = os.fork()
     if pid == 0:
         os._exit(0 if loop.run_sync(where()) == "sgc-runtime" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_gets_tool_threads_of_its_own() -> None:
+    assert loop.run_sync(run_tool(Upper(), ["a"], {})) == "A"
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        os._exit(0 if loop.run_sync(run_tool(Upper(), ["a"], {})) == "A" else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
