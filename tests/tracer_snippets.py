@@ -1,5 +1,7 @@
 """Plain Python functions, each with arguments: rewritten they must do what Python does."""
 
+# The functions show odd corners of the language, which a linter would straighten.
+# ruff: noqa: B006, B012, B018, B023, C400, C406, C408, C416, E731, E741, F821, UP031, UP032
 from __future__ import annotations
 
 import contextlib
@@ -175,7 +177,7 @@ def branches(n):
 def comprehensions():
     x = "outer"
     a = [x * y for x in range(3) for y in range(x) if y % 2 == 0]
-    b = {k: v for k, v in zip("ab", (1, 2))}  # noqa: B905
+    b = {k: v for k, v in zip("ab", (1, 2))}
     c = {i % 3 for i in range(9)}
     d = list(i for i in range(5) if i if i > 2)
     e = [[j for j in range(i)] for i in range(3)]
@@ -202,7 +204,7 @@ def unpacking():
     *g, h = [1, 2, 3]
     i = j = [0]
     i.append(1)
-    k, l = l, k = 1, 2  # noqa: E741
+    k, l = l, k = 1, 2
     first, *rest = (v for v in range(4))
     box = Box(0, [0, 0])
     box.value, box[1] = 8, 9
@@ -231,13 +233,13 @@ def functions():
 
     add = counter()
     add(1)
-    apply = lambda f, *xs, k=1: f(*xs) + k  # noqa: E731
+    apply = lambda f, *xs, k=1: f(*xs) + k
     return outer(1, c=3)(), outer(1, 2, 3, 4, c=5, e=6)(), recursive(6), add(2), apply(max, 3, 9)
 
 
 @case()
 def defaults_evaluated_once():
-    def f(x, seen=[]):  # noqa: B006
+    def f(x, seen=[]):
         seen.append(x)
         return list(seen)
 
@@ -321,7 +323,7 @@ def exceptions(x):
     finally:
         log.append("finally")
     try:
-        error  # noqa: B018
+        error
     except NameError:
         log.append("unbound")
     return log, y
@@ -340,9 +342,9 @@ def finally_overrides():
                     continue
             finally:
                 if n == 3:
-                    return "late"  # noqa: B012
+                    return "late"
                 if n == 1:
-                    break  # noqa: B012
+                    break
         return "end"
 
     return [f(n) for n in range(4)]
@@ -402,7 +404,16 @@ def library():
     chained = list(itertools.chain([1], (x for x in (2, 3))))
     add = functools.partial(max, 5)
     names = sorted({"b": 1, "a": 2}, key=lambda k: -ord(k))
-    return list(d), o, total, chained, add(3, 9), names, [*map(str, [1, 2])], list(filter(None, [0, 1]))
+    return (
+        list(d),
+        o,
+        total,
+        chained,
+        add(3, 9),
+        names,
+        [*map(str, [1, 2])],
+        list(filter(None, [0, 1])),
+    )
 
 
 @case([5, 3, 8])
@@ -410,7 +421,7 @@ def builtins_(xs):
     it = iter(xs)
     first = next(it)
     rest = list(it)
-    pairs = list(zip(xs, "abc"))  # noqa: B905
+    pairs = list(zip(xs, "abc"))
     return (
         first, rest, next(it, "end"), pairs, min(xs), max(xs, key=lambda v: -v), sum(xs, 10),
         any(x > 7 for x in xs), all(x > 7 for x in xs), sorted(xs, reverse=True), len(xs),
@@ -431,7 +442,7 @@ def logic(a, b):
         log.append(x)
         return x
 
-    r = seen(a) and seen(b), seen(a) or seen(b), not a, seen(a) and seen(b) or seen("c")
+    r = seen(a) and seen(b), seen(a) or seen(b), not a, (seen(a) and seen(b)) or seen("c")
     s = 0 <= seen(a) < seen(2) <= 2
     t = "then" if seen(a) else "else"
     return r, s, t, log, a is None, a is not None
@@ -455,7 +466,7 @@ def unbound():
     later = 1
     del later
     try:
-        later  # noqa: B018
+        later
     except UnboundLocalError:
         return message
 

@@ -12,7 +12,7 @@ from sgc.trace.family import entry_form
 from sgc.trace.form import UNKNOWN, Form
 from sgc.trace.handle import TracedHandle
 from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
-from sgc.trace.refusal import refuse
+from sgc.trace.refusal import Refusal, refuse
 from sgc.trace.region import Region
 from sgc.trace.state import TracedState
 from sgc.trace.stream import Stream
@@ -154,7 +154,7 @@ def trace_graph(
         value = run_function(trace, spec, TracedState(stream), arguments)
         check_result(spec, value)
         callee.value = form_of(value)
-        _return(trace, stream, value)
+        _return(trace, spec, stream, value)
     trace.guards = guards
     callee.variables = {name: entry_form(entry) for name, entry in stream.variables.items()}
     nodes = tuple(region.nodes)
@@ -171,8 +171,12 @@ def _argument(region: Region, param: Param, form: Form) -> Any:
     return rebuild(region.trace, region.argument(param, form), structure=True)
 
 
-def _return(trace: Trace, stream: Stream, value: Any) -> None:
-    attrs = {"value": trace.operand(value), "vars": stream.final_variables()}
+def _return(trace: Trace, spec: ProgramSpec, stream: Stream, value: Any) -> None:
+    try:
+        attrs = {"value": trace.operand(value), "vars": stream.final_variables()}
+    except Refusal as refusal:
+        reason = f"{spec.name} returns, or leaves in a variable: {refusal.error.reason}"
+        raise refuse(reason, place=spec.place) from None
     trace.node(Op.RETURN, attrs, may_fail=False)
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tracer_snippets import CASES
+
 from sgc.trace.context import Trace
 from sgc.trace.region import Region
 from sgc.trace.stream import Stream
 from sgc_ir.graph import ROOT_STREAM, Source
-from tracer_snippets import CASES
 
 _FILES = count()
 
@@ -175,8 +176,14 @@ class Writer:
     def expression(self, extra: str = "") -> str:
         atoms = ["a", "b", "c", "len(xs)", "1", "2", "xs[0]", "d['k']", extra or "3"]
         x, y = self.random.choice(atoms), self.random.choice(atoms)
-        forms = [x, f"{x} + {y}", f"{x} - {y}", f"({x} or {y})", f"{x} if {self.condition()} else {y}"]
-        forms += [f"len(f\"{{{x}}}{{{y}!r}}\")", f"{x} // {y}", f"max({x}, {y})", f"(c := {x})"]
+        forms = [
+            x,
+            f"{x} + {y}",
+            f"{x} - {y}",
+            f"({x} or {y})",
+            f"{x} if {self.condition()} else {y}",
+        ]
+        forms += [f'len(f"{{{x}}}{{{y}!r}}")', f"{x} // {y}", f"max({x}, {y})", f"(c := {x})"]
         return self.random.choice(forms)
 
     def condition(self) -> str:

@@ -1,0 +1,564 @@
+"""What is not compiled is refused with file, line, the expression and advice, never baked in."""
+
+# The programs are what a user might write, not what a linter likes.
+# ruff: noqa: C420, UP030, UP032
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+import itertools
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import sgc
+
+CASES: list[tuple[Callable[..., Any], str]] = []
+COUNTS = {"n": 0}
+
+
+def refused(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The program must be refused with these words, at its line that ends in `# here`."""
+
+    def note(fn: Callable[..., Any]) -> Callable[..., Any]:
+        CASES.append((fn, words))
+        return fn
+
+    return note
+
+
+@pytest.mark.parametrize(("fn", "words"), CASES, ids=[fn.__name__ for fn, _ in CASES])
+def test_refused_with_line_expression_and_advice(fn: Callable[..., Any], words: str) -> None:
+    lines, first = inspect.getsourcelines(fn)
+    expected = next(first + i for i, line in enumerate(lines) if line.rstrip().endswith("# here"))
+    with pytest.raises(sgc.CompileError) as caught:
+        sgc.function(fn).compile()
+    error = caught.value
+    assert error.file == __file__
+    assert error.line == expected, str(error)
+    assert re.search(words, str(error)), str(error)
+    assert "\n" not in str(error)
+
+
+class Mutable:
+    count = 0
+
+
+@sgc.function
+def sub(s, topic):
+    s += topic + sgc.gen("v", max_tokens=1)
+
+
+@refused(r"x == .a.: its truth is decided at run time.*bind the argument")
+def if_on_an_argument(s, x):
+    if x == "a":  # here
+        s += "a"
+
+
+@refused(r"its truth is decided at run time")
+def elif_on_a_variable(s):
+    s += sgc.gen("v")
+    if False:
+        pass
+    elif s["v"]:  # here
+        s += "a"
+
+
+@refused(r"x < 3: the bound of this `while`.*s\.loop\(max=N\)")
+def while_without_bound(s, x):
+    while x < 3:  # here
+        x += 1
+
+
+@refused("its truth is decided at run time")
+def assert_on_an_argument(s, x):
+    assert x  # here
+
+
+@refused("its truth is decided at run time")
+def match_on_an_argument(s, x):
+    match x:  # here
+        case "a":
+            s += "a"
+
+
+@refused("its truth is decided at run time")
+def filter_of_a_list(s, xs: list[str]):
+    return [x for x in xs if x]  # here
+
+
+@refused("filter of a run-time list")
+def filter_function_of_a_list(s, xs: list[str]):
+    return list(filter(None, xs))  # here
+
+
+@refused("`n` changes from pass to pass.*one append a pass")
+def counter_carried_through_a_loop(s, xs: list[str]):
+    n = 0
+    for _ in xs:
+        n += 1  # here
+    s += str(n)
+
+
+@refused("`last` changes from pass to pass")
+def local_of_a_loop_read_behind_it(s, xs: list[str]):
+    for x in xs:
+        last = x
+    s += last  # here
+
+
+@refused("a dict from outside is changed in its passes")
+def dict_filled_in_a_loop(s, xs: list[str]):
+    found = {}
+    for x in xs:  # here
+        found["k"] = x
+
+
+@refused("other than by one append a pass")
+def two_appends_a_pass(s, xs: list[str]):
+    out = []
+    for x in xs:  # here
+        out.append(x)
+        out.append(x)
+
+
+@refused("is read in its passes")
+def list_read_while_it_grows(s, xs: list[str]):
+    out = []
+    for x in xs:
+        out.append(x + str(len(out)))  # here
+
+
+@refused("each pass gives the same list")
+def same_list_in_every_pass(s, xs: list[str]):
+    row = []
+    return [(x, row) for x in xs]  # here
+
+
+@refused("may be changed elsewhere.*copy")
+def shared_list_as_one_of_two_values(s, p: bool):
+    base = ["a"]
+    x = base if p else ["b"]  # here
+    base.append("c")
+    return x
+
+
+@refused("`break` or `return` in a loop over run-time values")
+def break_in_a_loop(s, xs: list[str]):
+    for _ in xs:  # here
+        break
+
+
+@refused(r"changed in its passes.*join.*fork_each")
+def text_in_a_loop(s, xs: list[str]):
+    for x in xs:
+        s += x  # here
+
+
+@refused("changed in its passes")
+def gen_in_a_loop_of_generated_length(s):
+    s += sgc.gen("n", dtype=int)
+    for _ in range(s["n"]):
+        s += sgc.gen("v")  # here
+
+
+@refused("each pass makes another number of calls")
+def calls_of_uneven_number(s, xs: list[str]):
+    return [[sub(w)["v"] for w in x.split()] for x in xs]  # here
+
+
+@refused("fork or list of constant length in step with a run-time list.*fork_each")
+def constant_fork_zipped_with_a_list(s, xs: list[str]):
+    for f, x in zip(s.fork(2), xs, strict=False):  # here
+        f += x
+
+
+@refused("branch is changed that is not the one of this pass")
+def one_branch_in_every_pass(s, n: int):
+    forks = s.fork(n)
+    for _ in range(n):
+        forks[0] += "x"  # here
+
+
+@refused("branch is changed that is not the one of this pass")
+def branch_of_a_run_time_index(s, n: int):
+    forks = s.fork(n)
+    forks[n - 1] += "x"  # here
+
+
+@refused("read from another branch while the passes write it")
+def first_branch_read_while_all_are_written(s, n: int):
+    forks = s.fork(n)
+    for f in forks:  # here
+        f += sgc.gen("v") + forks[0].get("v", "none")
+
+
+@refused("joined")
+def append_after_a_run_time_join(s, n: int):
+    forks = s.fork(n)
+    for f in forks:
+        f += sgc.gen("v")
+    forks.join()
+    forks[0] += "late"  # here
+
+
+@refused("unnamed gen")
+def unnamed_gen_in_one_branch(s, n: int):
+    forks = s.fork(n)
+    forks[0] += sgc.gen()  # here
+
+
+@refused(r"re\.search got a run-time value; use sgc\.call with a tool, or bind the argument")
+def foreign_function(s, x):
+    return re.search("a", x)  # here
+
+
+@refused(r"json\.dumps got a run-time value")
+def foreign_function_with_a_value_deep_inside(s, x):
+    return json.dumps({"k": [x]})  # here
+
+
+@refused(r"itertools\.chain got")
+def foreign_iterator(s, x):
+    return list(itertools.chain([x]))  # here
+
+
+@refused(r"functools\.reduce got")
+def foreign_reduce(s, x):
+    return functools.reduce(lambda a, b: a + b, [x])  # here
+
+
+@refused("int takes 1 operand")
+def int_with_a_base(s, x):
+    return int(x, 16)  # here
+
+
+@refused("run-time value as key")
+def dict_read_by_a_symbol(s, x):
+    return {"a": 1}[x]  # here
+
+
+@refused("run-time value as key")
+def dict_stored_by_a_symbol(s, x):
+    found = {}
+    found[x] = 1  # here
+
+
+@refused("run-time value as key")
+def set_of_a_symbol(s, x):
+    return {x, "b"}  # here
+
+
+@refused("run-time value as key")
+def dict_comprehension_over_a_list(s, xs: list[str]):
+    return {x: 1 for x in xs}  # here
+
+
+@pytest.mark.parametrize(
+    "name", ["isinstance", "type", "hasattr", "callable", "id", "print", "hash"]
+)
+def test_question_about_a_symbol_is_refused_by_name(name: str) -> None:
+    questions = {
+        "isinstance": lambda s, x: isinstance(x, str),
+        "type": lambda s, x: type(x),
+        "hasattr": lambda s, x: hasattr(x, "a"),
+        "callable": lambda s, x: callable(x),
+        "id": lambda s, x: id(x),
+        "print": lambda s, x: print([x]),
+        "hash": lambda s, x: hash(x),
+    }
+    with pytest.raises(sgc.CompileError, match=f"{name} of a run-time value cannot be answered"):
+        sgc.function(questions[name]).compile()
+
+
+@refused("`is` of a run-time value cannot be answered")
+def identity_of_a_symbol(s, x):
+    other = "a"
+    return x is other  # here
+
+
+@refused(r"`\.encode` of a run-time value is not compiled")
+def method_outside_of_the_list(s, x):
+    return x.encode()  # here
+
+
+@refused(r"`\.append` changes a run-time value in place.*list\(x\)")
+def append_to_an_argument(s, x):
+    x.append(1)  # here
+
+
+@refused("changed in place")
+def store_into_an_argument(s, x):
+    x["k"] = 1  # here
+
+
+@refused("`\\*` takes a part of a run-time list")
+def star_unpacking(s, x):
+    a, *b = x  # here
+    return a, b
+
+
+@refused("`\\*` of a run-time list")
+def star_argument(s, x):
+    return max(*x)  # here
+
+
+@refused(r"next\(\) of run-time values")
+def next_of_a_generator(s, xs: list[str]):
+    return next(x for x in xs)  # here
+
+
+@refused("iterator from outside of the loop")
+def iterator_used_up_in_passes(s, xs: list[str]):
+    letters = iter("ab")
+    return [next(letters) + x for x in xs]  # here
+
+
+@refused("state cannot be followed from pass to pass")
+def hidden_state_in_passes(s, xs: list[str]):
+    seen = collections.deque()
+    for _ in xs:
+        seen.append("1")  # here
+
+
+@refused(r"`try` around run-time values.*move it out of the `try`")
+def handler_around_an_expression(s, x):
+    try:
+        return int(x)  # here
+    except ValueError:
+        return 0
+
+
+@refused("`try` around run-time values")
+def handler_around_a_gen(s):
+    try:
+        s += sgc.gen("v")  # here
+    except sgc.GenerationError:
+        s += "failed"
+
+
+@refused("`try` around run-time values")
+def finally_around_a_read(s):
+    s += sgc.gen("v")
+    try:
+        s += s["v"]  # here
+    finally:
+        s += "end"
+
+
+@refused("operand of this `and` is evaluated only sometimes")
+def partial_operand(s, x: str):
+    return x and int("1" + x)  # here
+
+
+@refused("conditional expression is evaluated only sometimes")
+def partial_arm(s, x: str, xs: list[str]):
+    return xs[0] if x else "none"  # here
+
+
+@refused("conditional expression on a run-time value that gives a primitive")
+def primitive_as_an_arm(s, x: bool):
+    s += sgc.gen("a") if x else sgc.gen("b")  # here
+
+
+@refused("operand of this `or` is evaluated only sometimes")
+def operand_with_an_effect(s, x: str):
+    seen = []
+    return x or seen.append("x")  # here
+
+
+@refused(r"`any` stops at the first element.*list\[int\]")
+def any_of_elements_that_may_fail(s, xs: list[str]):
+    return any(int(x) > 3 for x in xs)  # here
+
+
+@refused("`global COUNTS` is assigned")
+def global_assignment(s, x):
+    global COUNTS
+    COUNTS = x  # here
+
+
+@refused("nonlocal n` is assigned")
+def nonlocal_assignment(s):
+    n = 0
+
+    def add():
+        nonlocal n
+        n += 1  # here
+
+    add()
+
+
+@refused("state of the whole process")
+def class_attribute(s):
+    Mutable.count += 1  # here
+
+
+@refused(r"locals\(\) looks into the running function")
+def locals_of_the_function(s, x):
+    return locals()  # here
+
+
+@refused(r"eval\(\) looks into the running function")
+def evaluated_text(s, x):
+    return eval("x")  # here
+
+
+@refused("class inside of a program")
+def local_class(s):
+    class Local:  # here
+        pass
+
+    return Local
+
+
+@refused("`yield` is not compiled|is a generator function")
+def generator_helper_with_a_symbol(s, x):
+    def items(y):
+        yield y  # here
+
+    return list(items(x))
+
+
+@refused(r"s\.stream\(\.\.\.\) reads text as it comes")
+def pieces_of_a_variable(s):
+    s += sgc.gen("v")
+    return list(s.stream("v"))  # here
+
+
+@refused(r"s\.error\(\) is not compiled")
+def error_of_the_stream(s):
+    return s.error()  # here
+
+
+@refused("name of a variable is a run-time value")
+def variable_of_a_run_time_name(s, x):
+    return s[x]  # here
+
+
+@refused("the variable's name is a run-time value")
+def gen_of_a_run_time_name(s, x):
+    s += sgc.gen(x)  # here
+
+
+@refused("variable 'v' is not set in the stream of unset_read.*s.get")
+def unset_read(s):
+    return s["v"]  # here
+
+
+@refused("variable 'v' is not set in branch")
+def unset_read_in_a_run_time_branch(s, n: int):
+    forks = s.fork(n)
+    return [f["v"] for f in forks]  # here
+
+
+@refused("variable 'nope' is not set in sub; set there: v")
+def unset_read_of_a_handle(s):
+    return sub("x")["nope"]  # here
+
+
+@refused("more than 24 deep")
+def endless_helper(s):
+    def again(n):
+        return again(n + 1)  # here
+
+    again(0)
+
+
+@refused("IndexError while tracing.*list index out of range")
+def error_of_the_program(s):
+    return [1][5]  # here
+
+
+@refused("NameError while tracing")
+def unknown_name(s):
+    return undefined_name  # noqa: F821  # here
+
+
+@refused("InputError while tracing.*unknown argument")
+def wrong_argument_of_a_sub_program(s):
+    sub("x", nope=1)  # here
+
+
+@refused("role")
+def roles_that_nest(s):
+    with s.user():
+        with s.assistant():  # here
+            s += "x"
+
+
+@refused(r"fork\(0\); the width")
+def fork_of_nothing(s):
+    s.fork(0)  # here
+
+
+@refused("reads an attribute")
+def template_that_reads_an_attribute(s, x):
+    return "{0.a}".format(x)  # here
+
+
+@refused("bit operators on run-time values")
+def bits(s, x: int):
+    return x & 3  # here
+
+
+@refused("a stream is passed to a sub-program")
+def stream_as_an_argument(s):
+    sub(s)  # here
+
+
+@refused("a set has no order")
+def set_as_a_value(s):
+    s.set("v", {"a"})  # here
+
+
+@refused("not plain data")
+def object_as_a_value(s):
+    s.set("v", Mutable())  # here
+
+
+def test_cause_of_a_program_error_is_chained() -> None:
+    with pytest.raises(sgc.CompileError) as caught:
+        sgc.function(error_of_the_program).compile()
+    assert isinstance(caught.value.__cause__, IndexError)
+
+
+def test_too_many_nodes_name_the_loop() -> None:
+    def endless(s):
+        for _ in range(60_000):
+            s += "a"
+
+    line = endless.__code__.co_firstlineno + 1
+    message = f"more than 50000 nodes; the loop at line {line} is unrolled"
+    with pytest.raises(sgc.CompileError, match=message):
+        sgc.function(endless).compile()
+
+
+def test_recursion_of_programs_without_end_is_refused() -> None:
+    @sgc.function
+    def again(s, x):
+        again(x)
+
+    with pytest.raises(sgc.CompileError, match="calls itself without end"):
+        again.compile()
+
+
+def test_refusal_is_no_exception_that_a_program_could_take() -> None:
+    def swallows(s, x):
+        try:
+            y = 1
+        except Exception:
+            y = 2
+        try:
+            if x:
+                y = 3
+        except Exception:
+            y = 4
+        return y
+
+    with pytest.raises(sgc.CompileError, match="its truth is decided at run time"):
+        sgc.function(swallows).compile()
