@@ -179,13 +179,13 @@ def _tool_graph(effects: list[str]) -> tuple[GraphBuilder, list[Any]]:
 def test_tools_with_effects_keep_program_order_and_pure_ones_do_not_wait() -> None:
     log: list[Any] = []
 
-    def work(x: float, k: int) -> list[float]:
-        time.sleep(x)
+    def work(x: str, k: int) -> list[Any]:
         log.append(k)
         return [x, k]
 
-    async def async_work(x: float, k: int) -> list[float]:
-        await asyncio.sleep(x)
+    async def async_work(x: str, k: int) -> list[Any]:
+        while 2 not in log:  # the pure one
+            await asyncio.sleep(0.005)
         log.append(k)
         return [x, k]
 
@@ -196,9 +196,9 @@ def test_tools_with_effects_keep_program_order_and_pure_ones_do_not_wait() -> No
     }
     g, calls = _tool_graph(["repeatable", "irreversible", "pure", "irreversible"])
     graph = program_of(g.done(calls), tools={name: name for name in tools})
-    state = run_graph(graph, args={"xs": [0.1, 0.0, 0.0, 0.0]}, tools=tools)
+    state = run_graph(graph, args={"xs": [*"abcd"]}, tools=tools)
     assert state.error() is None
-    assert state.value == [[0.1, 0], [0.0, 1], [0.0, 2], [0.0, 3]]
+    assert state.value == [["a", 0], ["b", 1], ["c", 2], ["d", 3]]
     assert log == [2, 0, 1, 3]
 
 

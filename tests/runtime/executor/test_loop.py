@@ -43,17 +43,19 @@ def test_run_sync_on_the_runtime_thread_is_refused() -> None:
 
 
 def test_wrap_awaits_from_any_loop_and_passes_cancellation_on() -> None:
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     async def long() -> None:
+        begun.set()
         try:
-            await asyncio.sleep(10)
+            await asyncio.sleep(600)
         finally:
             ended.set()
 
     async def main() -> str:
         task = asyncio.ensure_future(loop.wrap(long()))
-        await asyncio.sleep(0.02)
+        while not begun.is_set():
+            await asyncio.sleep(0.005)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
