@@ -175,7 +175,9 @@ def test_a_failure_before_the_bodys_exception_comes_first(interpret):
         s.fork(1)[0].extend("FAIL" + sgc.gen("v"))
         raise KeyError("later")
 
-    assert isinstance(interpret(program).error(), sgc.GenerationError)
+    error = interpret(program).error()
+    assert isinstance(error, sgc.GenerationError)
+    assert error.node == "f0[0]/g0"
 
 
 def test_an_error_raised_again_after_other_work_fails_the_row(interpret):
@@ -187,7 +189,11 @@ def test_an_error_raised_again_after_other_work_fails_the_row(interpret):
             s += "cleaning up"
             raise error
 
-    assert isinstance(interpret(program).error(), sgc.GenerationError)
+    state = interpret(program)
+    error = state.error()
+    assert isinstance(error, sgc.GenerationError)
+    assert error.node == "g0"
+    assert state.text() == "FAILcleaning up"
 
 
 def test_system_exit_and_stop_iteration_end_the_row_only(interpret):
@@ -197,8 +203,10 @@ def test_system_exit_and_stop_iteration_end_the_row_only(interpret):
     def stops(s):
         next(iter(()))
 
-    assert isinstance(interpret(leaves).error(), sgc.SgcError)
-    assert isinstance(interpret(stops).error(), StopIteration)
+    left = interpret(leaves).error()
+    assert isinstance(left, sgc.SgcError)
+    assert "SystemExit" in str(left)
+    assert type(interpret(stops).error()) is StopIteration
 
 
 def test_bad_run_time_parameters_fail_their_node(interpret):

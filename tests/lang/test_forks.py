@@ -244,4 +244,6 @@ def test_item_only_in_branches_of_fork_each(interpret):
     def program(s):
         return s.fork(1)[0].item
 
-    assert isinstance(interpret(program).error(), sgc.CompileError)
+    error = interpret(program).error()
+    assert isinstance(error, sgc.CompileError)
+    assert "this is no branch of fork_each" in str(error)

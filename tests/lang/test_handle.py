@@ -156,10 +156,15 @@ def test_wrong_arguments_fail_at_the_call(interpret):
     def not_a_program(s):
         s.call(len, "x")
 
-    for program, kind in [(missing, sgc.InputError), (unknown, sgc.InputError),
-                          (wrong_type, sgc.InputError),
-                          (not_a_program, sgc.CompileError)]:  # fmt: skip
-        assert isinstance(interpret(program).error(), kind), program
+    for program, kind, words in [
+        (missing, sgc.InputError, "missing argument topic"),
+        (unknown, sgc.InputError, "unknown argument nope"),
+        (wrong_type, sgc.InputError, "argument words: expected int"),
+        (not_a_program, sgc.CompileError, "give a program made by @sgc.function"),
+    ]:
+        error = interpret(program).error()
+        assert isinstance(error, kind), program
+        assert words in str(error)
 
 
 def test_a_program_outside_of_a_program_says_how_to_run_it():
@@ -178,7 +183,9 @@ def test_streams_cannot_be_returned(interpret):
         return s.fork(2)
 
     for program in (branch, inside, whole):
-        assert isinstance(interpret(program).error(), sgc.CompileError), program
+        error = interpret(program).error()
+        assert isinstance(error, sgc.CompileError), program
+        assert f"{program.__name__} returns a branch" in str(error)
 
 
 def test_a_returned_handle_is_the_finished_sub_program(interpret):

@@ -170,7 +170,9 @@ def test_stream_of_a_failed_gen_raises(interpret):
         s += "FAIL" + sgc.gen("v")
         list(s.stream("v"))
 
-    assert isinstance(interpret(program).error(), sgc.GenerationError)
+    error = interpret(program).error()
+    assert isinstance(error, sgc.GenerationError)
+    assert error.node == "g0"
 
 
 def test_what_is_no_text_is_refused_with_its_line(interpret):
@@ -219,7 +221,9 @@ def test_a_state_is_not_iterable(interpret):
     def program(s):
         return list(s)
 
-    assert isinstance(interpret(program).error(), TypeError)
+    error = interpret(program).error()
+    assert type(error) is TypeError
+    assert "a state cannot be iterated" in str(error)
 
 
 def test_error_of_a_stream_does_not_take_it(interpret):

@@ -229,12 +229,13 @@ def test_a_backend_that_cannot_be_had_fails_the_call() -> None:
         def load() -> ScriptedBackend:
             raise BackendError("no such model")
 
-        for backend in (BackendSource(load), None):
+        for backend, words in ((BackendSource(load), "no such model"), (None, "backend")):
             ctx = RunContext(backend)
             v = Stream(ctx).gen("v", {})
             await ctx.wait_idle()
             assert isinstance(v.value.error, GenerationError)
             assert isinstance(v.value.error.__cause__, BackendError)
+            assert words in str(v.value.error)
 
     run(main)
 
