@@ -13,7 +13,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     A link is followed. What is no regular file (a pipe, a device) is written to as it stands.
     Raises OSError.
     """
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         path.write_bytes(data)
         return

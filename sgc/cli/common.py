@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from sgc.cli.failure import CommandError
+from sgc.cli.output import standard_output
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,10 +33,10 @@ def print_result(text: str) -> None:
 
     `click.echo` would end the process itself, without a word, where a pipe has no reader.
     """
+    output = standard_output()
     try:
-        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        output.write(text)
+        output.flush()
     except OSError as error:
         cause = f"cannot write standard output: {error.strerror or error}"
         raise CommandError(cause, "write to a file, or keep the reader open") from error

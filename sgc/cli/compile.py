@@ -29,7 +29,7 @@ def command(program: str, output: Path, bind: tuple[str, ...], quiet: bool) -> N
     from sgc.cli.failure import say
     from sgc.cli.graphs import compile_source
     from sgc.cli.notes import notes_on_stderr
-    from sgc.cli.output import check_output
+    from sgc.cli.output import check_output, writing
     from sgc.cli.programs import split_name
     from sgc.cli.values import parse_bindings
 
@@ -37,7 +37,8 @@ def command(program: str, output: Path, bind: tuple[str, ...], quiet: bool) -> N
     check_output(output, {"program": split_name(program)[0]})
     with notes_on_stderr(quiet):
         compiled = compile_source(program, values)
-    compiled.save(output)
+    with writing(output):
+        compiled.save(output)
     if not quiet:
         size = output.stat().st_size
         nodes = sum(len(graph.nodes) for graph in compiled.graph.graphs.values())

@@ -67,8 +67,8 @@ def message_of(error: BaseException) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` with its line breaks turned into blanks."""
-    return " ".join(text.split("\n")).strip()
+    """`text` with its line breaks, of every kind, turned into blanks."""
+    return " ".join(text.splitlines()).strip()
 
 
 def say(line: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sgc.cli.failure import CommandError
-from sgc.cli.programs import check_file, is_source, load_program, split_name
+from sgc.cli.programs import artifact_path, check_file, is_source, load_program, split_name
 from sgc_ir.ops import Op
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ def load_graph(argument: str) -> Graphs:
         return compile_source(argument, {}).graph
     from sgc_ir.codec import read_artifact
 
-    path, _ = split_name(argument)
-    check_file(path)
-    return read_artifact(path)
+    return read_artifact(artifact_path(argument))
 
 
 def model_calls(program: Graphs) -> int:

@@ -20,7 +20,7 @@ def command(graph: str, form: str, output: Path | None) -> None:
     """Print the graph of an artefact, or of a program that is compiled on the way."""
     from sgc.cli.graphs import load_graph
     from sgc.cli.notes import notes_on_stderr
-    from sgc.cli.output import check_output
+    from sgc.cli.output import check_output, writing
     from sgc.cli.programs import split_name
     from sgc.files import write_atomically
     from sgc_ir.render import render
@@ -31,4 +31,5 @@ def command(graph: str, form: str, output: Path | None) -> None:
     if output is None:
         print_result(text)
     else:
-        write_atomically(output, text.encode())
+        with writing(output):
+            write_atomically(output, text.encode())

@@ -11,7 +11,7 @@ import click
 from sgc.cli.common import debug_option, print_result, quiet_option
 
 
-@click.group(short_help="List, fetch and find models.")
+@click.group(short_help="List, fetch and find models.", no_args_is_help=False)
 def command() -> None:
     """List, fetch and find the models that have a name.
 

@@ -6,8 +6,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, TextIO
@@ -74,23 +74,38 @@ class OrderedWriter:
     def _guarded(self, write: Callable[[], None]) -> None:
         try:
             write()
-        except OSError as error:
+        except OSError:
             self._closed = True
             if self._close_handle:
                 with suppress(OSError):  # closing tries to write again what could not be written
                     self._handle.close()
-            why = error.strerror or str(error)
-            raise CommandError(
-                f"cannot write {self._name}: {why}", "make room, or write elsewhere"
-            ) from error
+            with writing(self._name):
+                raise
 
 
 def open_output(path: Path | None) -> OrderedWriter:
     """A writer on `path`, which is emptied, or on standard output for None."""
     if path is not None:
         return OrderedWriter(open(path, "w", encoding="utf-8", newline="\n"), str(path))
+    return OrderedWriter(standard_output(), "standard output", close_handle=False)
+
+
+def standard_output() -> TextIO:
+    """Standard output in UTF-8. Raises CommandError in a process that was started without it."""
+    if sys.stdout is None:
+        raise CommandError("cannot write standard output: it is closed", "write to a file")
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    return OrderedWriter(sys.stdout, "standard output", close_handle=False)
+    return sys.stdout
+
+
+@contextmanager
+def writing(name: object) -> Iterator[None]:
+    """Turn an OSError of the block into a CommandError that says what could not be written."""
+    try:
+        yield
+    except OSError as error:
+        cause = f"cannot write {name}: {error.strerror or error}"
+        raise CommandError(cause, "make room, or write elsewhere") from error
 
 
 def check_output(path: Path | None, others: Mapping[str, Path | None]) -> None:
@@ -111,12 +126,14 @@ def check_output(path: Path | None, others: Mapping[str, Path | None]) -> None:
 def _same_file(path: Path, other: Path) -> bool:
     if path.exists() and other.exists():
         return os.path.samefile(path, other) and not path.is_char_device()
-    return path.resolve() == other.resolve()
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _problem(path: Path) -> str:
     if path.is_dir():
         return "it is a folder"
+    if path.is_symlink() and not path.exists():
+        return "it is a link to a file that is not there"
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
     try:
@@ -137,8 +154,10 @@ def plain_json(value: Any, place: str = "value") -> Any:
 
     Raises ValueError that names the part which JSON cannot hold.
     """
-    if value is None or isinstance(value, str | bool | int):
+    if value is None or isinstance(value, str | bool):
         return value
+    if isinstance(value, int):
+        return _short_integer(value, place)
     if isinstance(value, float):
         if math.isfinite(value):
             return value
@@ -149,6 +168,17 @@ def plain_json(value: Any, place: str = "value") -> Any:
         return _plain_object(value, place)
     kind = type(value).__name__
     raise ValueError(f"{place} is a {kind}, which JSON cannot hold; return text, numbers or lists")
+
+
+def _short_integer(value: int, place: str) -> int:
+    try:
+        str(value)  # Python refuses to write very long ones
+    except ValueError:
+        digits = round(value.bit_length() * math.log10(2))
+        raise ValueError(
+            f"{place} is an integer of about {digits} digits, too long to write; make it a float"
+        ) from None
+    return value
 
 
 def _plain_object(value: Mapping[Any, Any], place: str) -> dict[str, Any]:

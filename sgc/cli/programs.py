@@ -29,12 +29,21 @@ def is_source(argument: str) -> bool:
     return split_name(argument)[0].suffix == ".py"
 
 
-def check_file(path: Path) -> None:
-    """Refuse what is no readable file. Raises CommandError."""
+def check_file(path: Path, wanted: str = "a program file or a .sgc file") -> None:
+    """Refuse what is no file. Raises CommandError that advises to give what is `wanted`."""
     if path.is_dir():
-        raise CommandError(f"{path} is a folder", "give a program file or a .sgc file")
+        raise CommandError(f"{path} is a folder", f"give {wanted}")
     if not path.exists():
-        raise CommandError(f"there is no file {path}", "give a program file or a .sgc file")
+        raise CommandError(f"there is no file {path}", f"give {wanted}")
+
+
+def artifact_path(argument: str) -> Path:
+    """The path of an argument that is no Python file. Raises CommandError."""
+    path, function = split_name(argument)
+    check_file(path)
+    if function is not None:
+        raise CommandError(f"{path} is one program", f"drop the :{function}")
+    return path
 
 
 def load_program(argument: str) -> Program:
@@ -56,9 +65,8 @@ def load_program(argument: str) -> Program:
     own = [n for n, program in found.items() if Path(program.spec.file) == path.resolve()]
     if len(own) == 1:
         return found[own[0]]
-    raise CommandError(
-        f"{path} has {'several programs' if own else 'no program'}", _advice(found, path)
-    )
+    count = "several programs" if own else "no program of its own" if found else "no program"
+    raise CommandError(f"{path} has {count}", _advice(found, path))
 
 
 def load_module(path: Path) -> ModuleType:
@@ -66,7 +74,7 @@ def load_module(path: Path) -> ModuleType:
 
     Raises CommandError for a file that cannot be run, and what sgc says of a program in it.
     """
-    check_file(path)
+    check_file(path, "a Python file")
     path = path.resolve()
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sgc.cli.failure import CommandError
 from sgc.cli.graphs import model_calls
-from sgc.cli.programs import check_file, is_source, load_program, split_name
+from sgc.cli.programs import artifact_path, is_source, load_program
 from sgc_ir.errors import CompileError, ToolError
 from sgc_ir.graph import Param
 
@@ -27,8 +27,7 @@ def load_runnable(argument: str) -> Runnable:
         return load_program(argument)
     from sgc.compile import load
 
-    path, _ = split_name(argument)
-    check_file(path)
+    path = artifact_path(argument)
     try:
         return load(path)
     except ToolError as error:

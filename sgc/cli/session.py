@@ -15,7 +15,14 @@ from sgc.cli.failure import FAILED, OK, CommandError
 from sgc.cli.inputs import Inputs, Row
 from sgc.cli.interrupt import InterruptGuard
 from sgc.cli.notes import notes_on_stderr
-from sgc.cli.output import OrderedWriter, check_output, encode_line, open_output
+from sgc.cli.output import (
+    OrderedWriter,
+    check_output,
+    encode_line,
+    open_output,
+    standard_output,
+    writing,
+)
 from sgc.cli.programs import load_module, split_name
 from sgc.cli.progress import Display, FailureNotes, make_display
 from sgc.cli.records import failed_record, record_of, unavailable
@@ -82,7 +89,15 @@ def _rows(request: Request, program: Runnable) -> tuple[Iterator[Row], int | Non
 
 def _check_paths(request: Request) -> None:
     inputs = None if request.inputs in (None, "-") else Path(str(request.inputs))
-    taken = {"input": inputs, "program": split_name(request.program)[0], "tools": request.tools}
+    model = request.engine.get("model")
+    taken = {
+        "input": inputs,
+        "program": split_name(request.program)[0],
+        "tools": request.tools,
+        "model": None if model is None else Path(model),
+    }
+    if request.output is None:
+        standard_output()
     check_output(request.output, taken)
     check_output(request.stats, {**taken, "output": request.output})
 
@@ -173,4 +188,5 @@ class _Session:
     def _write_stats(self) -> None:
         if self._request.stats is not None:
             text = json.dumps(self._tally.stats(self._backend.stats()), indent=2) + "\n"
-            write_atomically(self._request.stats, text.encode())
+            with writing(self._request.stats):
+                write_atomically(self._request.stats, text.encode())

@@ -64,9 +64,16 @@ def test_checking_a_path_changes_nothing(tmp_path):
 
 
 def test_unwritable_paths_are_refused(tmp_path):
-    for path, words in [(tmp_path, "folder"), (tmp_path / "no" / "out", "no folder")]:
+    (tmp_path / "dangling").symlink_to(tmp_path / "none")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for path, words in [
+        (tmp_path, "folder"),
+        (tmp_path / "no" / "out", "no folder"),
+        (tmp_path / "dangling", "link to a file that is not there"),
+        (tmp_path / "loop", "link to a file that is not there"),
+    ]:
         with pytest.raises(CommandError, match=words):
-            check_output(path, {})
+            check_output(path, {"input": tmp_path / "rows.jsonl"})
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -98,6 +105,7 @@ def test_output_equal_to_an_input_is_refused_under_every_name(tmp_path, monkeypa
         ({"a": [1, float("-inf")]}, r"value\['a'\]\[1\] is -inf"),
         ({1: 2}, "key 1"),
         (b"x", "bytes"),
+        ([10**5000], r"value\[0\] is an integer of about 5000 digits"),
         ([Decimal(1)], r"value\[0\] is a Decimal"),
     ],
 )

@@ -127,6 +127,7 @@ def test_wrong_commands(sgc_cli: Sgc) -> None:
     refused(sgc_cli("serve"), 2, "serve", "--help")
     refused(sgc_cli("compile"), 2, "sgc compile --help")
     refused(sgc_cli(), 2)
+    refused(sgc_cli("models"), 2, "Missing command", "sgc models --help")
 
 
 # -- output
@@ -148,6 +149,11 @@ def test_output_equal_to_an_input(sgc_cli: Sgc, greet: Path, rows: Path, tmp_pat
     refused(sgc_cli("run", greet, "--inputs", rows, "-o", greet), 2, "program")
     refused(sgc_cli("compile", greet, "-o", greet), 2, "program")
     refused(sgc_cli("inspect", greet, "-o", greet), 2, "graph")
+    refused(sgc_cli("run", greet, "--inputs", rows, "-o", rows, "--model", rows), 2, "input")
+    model = tmp_path / "m.gguf"
+    model.write_bytes(b"GGUF")
+    refused(sgc_cli("run", greet, "--arg", "name=A", "-o", model, "--model", model), 2, "the model")
+    assert model.read_bytes() == b"GGUF"
     out = tmp_path / "same"
     refused(sgc_cli("run", greet, "--inputs", rows, "-o", out, "--stats", out), 2, "output")
     assert (rows.read_text(), greet.read_text()) == before
@@ -157,6 +163,12 @@ def test_output_equal_to_an_input(sgc_cli: Sgc, greet: Path, rows: Path, tmp_pat
 def test_a_write_that_fails(sgc_cli: Sgc, greet: Path) -> None:
     result = sgc_cli("run", greet, "--arg", "name=Ada", "-o", "/dev/full")
     refused(result, 2, "/dev/full", "No space left")
+    for command in (["inspect", greet], ["compile", greet]):
+        refused(sgc_cli(*command, "-o", "/dev/full"), 2, "cannot write /dev/full: No space left")
+    result = sgc_cli("run", greet, "--arg", "name=Ada", "--stats", "/dev/full")
+    assert result.code == 2
+    assert "cannot write /dev/full: No space left" in result.err
+    assert len(result.rows) == 1
 
 
 def test_a_refused_run_leaves_the_old_output(
@@ -202,6 +214,29 @@ def test_program_files_that_are_none(sgc_cli: Sgc, greet: Path, tmp_path: Path) 
     binary = tmp_path / "binary.py"
     binary.write_bytes(b"\xff\xfe\x00")
     refused(sgc_cli("inspect", binary), 2, "binary.py")
+
+
+def test_an_artefact_has_no_function(sgc_cli: Sgc, greet: Path, tmp_path: Path) -> None:
+    artefact = tmp_path / "g.sgc"
+    sgc_cli("compile", greet, "-o", artefact)
+    refused(sgc_cli("run", f"{artefact}:greet", "--arg", "name=Ada"), 2, "drop the :greet")
+    refused(sgc_cli("inspect", f"{artefact}:greet"), 2, "drop the :greet")
+
+
+@pytest.mark.parametrize("mode", ["auto", "compiled", "interpreted"])
+def test_a_program_that_exits_ends_no_command(sgc_cli: Sgc, tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "exits.py"
+    path.write_text("import sgc, sys\n@sgc.function\ndef exits(s):\n    sys.exit(3)\n")
+    result = sgc_cli("run", path, "--mode", mode)
+    assert result.code == (2 if mode == "compiled" else 1)
+    assert "SystemExit" in result.err
+    refused(sgc_cli("compile", path, "-o", tmp_path / "g.sgc"), 2, "exits.py:4: SystemExit")
+
+
+def test_line_breaks_of_every_kind_make_no_second_line(sgc_cli: Sgc, tmp_path: Path) -> None:
+    path = tmp_path / "breaks.py"
+    path.write_text("raise ValueError('a\\nb\\rc\\u2028d')\n")
+    refused(sgc_cli("run", path), 2, "ValueError: a b c d;")
 
 
 def test_one_of_several_programs_is_named(sgc_cli: Sgc, tmp_path: Path) -> None:
@@ -303,6 +338,19 @@ def test_tracebacks_only_with_debug(sgc_cli: Sgc, tmp_path: Path) -> None:
     assert shown.code == 2
     assert "Traceback" in shown.err
     assert shown.err.splitlines()[-1].startswith("sgc: error: ")
+
+
+@pytest.mark.parametrize("command", ["inspect", "run"])
+def test_a_closed_standard_output(greet: Path, command: str) -> None:
+    (greet.parent / "hi.py").write_text("import sgc\n@sgc.function\ndef hi(s):\n    return 'hi'\n")
+    line = f'exec "{sys.executable}" -m sgc {command} hi.py >&-'
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=greet.parent, stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert (
+        done.stderr == "sgc: error: cannot write standard output: it is closed; write to a file\n"
+    )
 
 
 @pytest.mark.parametrize("command", ["inspect", "run"])
