@@ -197,9 +197,11 @@ def _writes(graph: Graph) -> Iterator[str]:
         if node.op in (Op.GEN, Op.SELECT):
             names = (node.attrs.get("name"),)
         elif node.op is Op.EXPR and node.attrs.get("fn") == "set":
-            names = tuple(node.attrs.get("args") or ())[:1]
+            args = node.attrs.get("args")
+            names = args[:1] if isinstance(args, tuple) else ()
         elif node.op is Op.JOIN:
-            names = node.attrs.get("vars") or ()
+            joined = node.attrs.get("vars")
+            names = joined if isinstance(joined, dict) else ()
         yield from (name for name in names if isinstance(name, str))
         if node.body is not None:
             yield from _writes(node.body)

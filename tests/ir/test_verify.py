@@ -324,6 +324,13 @@ DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
 }
 
 
+def test_a_body_is_walked_before_its_own_attributes_are_checked() -> None:
+    for attrs in ({"fn": "set", "args": 1.5}, {"fn": "set", "args": "ab"}):
+        assert "args" in str(refusal(body_node(J, 0, op=Op.EXPR, attrs=attrs)))
+    join = body_node(J, 0, op=Op.JOIN, attrs={"vars": 7})
+    assert "node %0 Join" in str(refusal(join))
+
+
 def test_every_rule_has_its_defects() -> None:
     assert set(DEFECTS) == {law for law, _rule in RULES}
 
