@@ -107,6 +107,8 @@ _TEXT_RESULTS = frozenset(
     ".capitalize .swapcase .casefold .replace .removeprefix .removesuffix .join .format .zfill "
     ".ljust .rjust .center .expandtabs".split()
 )
+# Operators that give what their left operand is, or fail.
+_LEFT_DECIDES = frozenset([("+", "str"), ("+", "list"), ("*", "str"), ("*", "list"), ("%", "str")])
 _BOOL_RESULTS = frozenset(
     "== != < <= > >= in is not bool any all .startswith .endswith .isdigit .isalpha .isalnum "
     ".isspace .isupper .islower .isdecimal .isnumeric .isascii".split()
@@ -150,8 +152,8 @@ def _list_form(fn: str, first: Form) -> Form:
 
 def _arithmetic(fn: str, args: tuple[Form, ...]) -> Form:
     kinds = [a.kind for a in args]
-    if fn == "+" and len(args) == 2 and kinds[0] == kinds[1] and kinds[0] in ("str", "list"):
-        return args[0] if args[0] == args[1] else Form(kinds[0])
+    if len(args) == 2 and (fn, kinds[0]) in _LEFT_DECIDES:
+        return args[0] if fn != "+" or args[0] == args[1] else Form(kinds[0])
     if fn in ("+", "-", "*", "//", "%", "abs", "min", "max", "neg", "pos") and kinds:
         if all(k in ("int", "bool") for k in kinds):
             return INT

@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.primitives import Primitive
-from sgc.trace.operand import holds_spread, holds_symbol
+from sgc.trace.operand import form_of, holds_spread, holds_symbol
 from sgc.trace.refusal import Refusal, refuse
 from sgc.trace.snapshot import Snapshot
 from sgc.trace.source import is_user_file
@@ -81,6 +81,8 @@ class Operators:
         if type(a) is list and op == "+":
             self.trace.runtime.method(a, "extend", b)
             return a
+        if type(a) is Symbol and op in ("+", "*"):
+            _check_new(op, form_of(a).kind, form_of(b).kind)
         in_place = self.dunder(a, f"__i{stem}__")
         if in_place is not None and (done := in_place(b)) is not NotImplemented:
             return done
@@ -254,3 +256,15 @@ def sorted_keys(values: Any) -> list[Any]:
     if isinstance(values, dict):
         return list(values)
     return sorted(values, key=lambda v: (type(v).__name__, repr(v)))
+
+
+def _check_new(op: str, left: str, right: str) -> None:
+    """Refuse `a += b` where `a` may be a list, which Python would change in place."""
+    is_list = left == "list"
+    if is_list or (left == "" and (op == "*" or right not in ("str", "int", "num", "bool"))):
+        kind = "run-time list" if is_list else "run-time value that may be a list"
+        advice = "" if is_list else ", or annotate the argument's type"
+        raise refuse(
+            f"`{op}=` changes a {kind} in place, also under its other names; write x = x {op} y"
+            + advice
+        )

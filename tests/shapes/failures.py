@@ -181,3 +181,10 @@ def index_out_of_range(s, i: int, l: list[str]):  # noqa: E741
 @shape({"k": None}, fails="GenerationError")
 def choices_that_are_none_when_it_runs(s, k):
     s += "a" + sgc.select("v", k)
+
+
+@shape({"q": ["x"]}, refused="in place")
+def run_time_list_changed_under_two_names(s, q):
+    r = q
+    q += ["n"]
+    s += str(r) + sgc.gen("v", max_tokens=1)

@@ -310,3 +310,20 @@ def methods_of_built_in_types(s, q):
     counts = dict.fromkeys(["a", "b"], 0)
     s += "banana".translate(table) + str(counts) + bytes.fromhex("41").decode() + q
     s += sgc.gen("v", max_tokens=1)
+
+
+@shape({"q": "x", "n": 3, "xs": ["a"]})
+def augmented_assignments(s, q: str, n: int, xs):
+    q += "y"
+    q *= n
+    q += q
+    n += 1
+    n *= n
+    parts = [x for x in xs]  # noqa: C416
+    same = parts
+    parts += ["z"]
+    parts += xs
+    s += q + str(n) + str(same)
+    s += sgc.gen("v", max_tokens=1)
+    q += s["v"]
+    return q, parts
