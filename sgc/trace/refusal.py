@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 from types import CodeType, FrameType, TracebackType
 
+from sgc.lang.source import source_at
 from sgc_ir.errors import CompileError
 from sgc_ir.graph import Source
 
@@ -70,7 +71,7 @@ def user_frame() -> FrameType | None:
 def here() -> Source:
     """Place in the user's program that is being evaluated."""
     frame = user_frame()
-    return Source(frame.f_code.co_filename, frame.f_lineno) if frame is not None else Source()
+    return source_at(frame.f_code.co_filename, frame.f_lineno) if frame is not None else Source()
 
 
 def expression_here() -> str:
@@ -100,6 +101,6 @@ def place_of(trace: TracebackType | None) -> Source:
     found = Source()
     while trace is not None:
         if is_rewritten(trace.tb_frame.f_code):
-            found = Source(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+            found = source_at(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return found

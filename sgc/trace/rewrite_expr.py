@@ -6,10 +6,10 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from sgc.lang.source import source_at
 from sgc.trace import emit
 from sgc.trace.refusal import refuse
 from sgc.trace.scopes import Scope, comprehension_scope, function_scope, parameter_names
-from sgc_ir.graph import Source
 
 BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -66,7 +66,7 @@ class ExpressionRewriter:
         return f"${stem}{self._numbers}"
 
     def refuse(self, node: ast.AST, reason: str) -> BaseException:
-        return refuse(reason, place=Source(self.file, getattr(node, "lineno", 0)))
+        return refuse(reason, place=source_at(self.file, getattr(node, "lineno", 0)))
 
     def mangle(self, name: str) -> str:
         """Private attributes of classes, as Python changes their names."""
@@ -83,7 +83,10 @@ class ExpressionRewriter:
         if handler is None:
             kind = type(node).__name__.lower()
             raise self.refuse(node, f"`{kind}` is not compiled; programs append and return")
-        return emit.at(handler(node), node)
+        made = emit.at(handler(node), node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            _stand_at_name(made, node.func)
+        return made
 
     def thunk(self, node: ast.expr) -> ast.expr:
         return emit.thunk(self.expr(node))
@@ -292,3 +295,10 @@ class ExpressionRewriter:
         source = emit.constant(None) if is_first else self.thunk(generator.iter)
         conditions = emit.tuple_of([self.thunk(c) for c in generator.ifs])
         return emit.tuple_of([source, emit.load(put), conditions])
+
+
+def _stand_at_name(call: ast.expr, attribute: ast.Attribute) -> None:
+    """Python puts a method call over several lines on the line where the method's name stands."""
+    if attribute.end_lineno is not None and attribute.lineno != attribute.end_lineno:
+        call.lineno = attribute.end_lineno
+        call.col_offset = (attribute.end_col_offset or 0) - len(attribute.attr)

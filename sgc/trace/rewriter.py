@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
+from sgc.lang.source import source_at
 from sgc.trace import emit
 from sgc.trace.refusal import refuse, register_code
 from sgc.trace.rewrite_stmt import StatementRewriter
 from sgc.trace.source import find_source
-from sgc_ir.graph import Source
 
 _FACTORY = "$make"
 
@@ -81,7 +81,7 @@ def _check_kind(code: CodeType) -> None:
         (inspect.CO_ASYNC_GENERATOR, "an async generator; return a list"),
     ):
         if code.co_flags & flag:
-            place = Source(code.co_filename, code.co_firstlineno)
+            place = source_at(code.co_filename, code.co_firstlineno)
             raise refuse(f"{code.co_name} is {what}", place=place)
 
 
@@ -97,10 +97,21 @@ def _compile(fn: FunctionType, kept: str | None, first_line: int) -> CodeType:
     body = [native, emit.give(emit.load("$native"), native)]
     factory = emit.function(_FACTORY, arguments, body, native)
     module = ast.fix_missing_locations(ast.Module([factory], []))
+    _keep_first_lines(module)
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True)
     made = next(c for c in compiled.co_consts if isinstance(c, CodeType))
     register_code(made, source.text)
     return made
+
+
+def _keep_first_lines(module: ast.Module) -> None:
+    """Let calls of the runtime stand on the first line of what they replace: Python puts a method
+    call on the line where the method's name ends."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            for part in (node.func, node.func.value):
+                part.lineno = part.end_lineno = node.lineno
+                part.col_offset = part.end_col_offset = node.col_offset
 
 
 def _owner_class(qualname: str) -> str | None:

@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType
 
+from sgc.lang.source import source_at
 from sgc.trace.refusal import CodeText, refuse
-from sgc_ir.graph import Source
 
 FunctionNode = ast.FunctionDef | ast.Lambda
 _STARTED = time.time()
@@ -42,14 +42,14 @@ def find_source(fn: FunctionType, kept: str | None, first_line: int) -> Function
     if not lines:
         raise refuse(
             f"{code.co_name} has no source text; put it into a file, or call it with sgc.call",
-            place=Source(code.co_filename, code.co_firstlineno),
+            place=source_at(code.co_filename, code.co_firstlineno),
         )
     _check_unchanged(fn, lines)
     found = _from_text(code, "".join(lines), 1)
     if found is None:
         raise refuse(
             f"the source of {code.co_name} was not found on its line; write it as a `def`",
-            place=Source(code.co_filename, code.co_firstlineno),
+            place=source_at(code.co_filename, code.co_firstlineno),
         )
     return found
 
@@ -135,7 +135,7 @@ def _check_unchanged(fn: FunctionType, lines: list[str]) -> None:
         raise refuse(
             f"{os.path.basename(path)} changed on disk after {code.co_name} was loaded; "
             "load it again",
-            place=Source(path, code.co_firstlineno),
+            place=source_at(path, code.co_firstlineno),
         )
 
 

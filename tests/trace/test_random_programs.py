@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-import sgc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tracer_programs import ProgramWriter, load_text
 from tracer_support import assert_equal
+
+import sgc
 
 ROWS = (
     {"q": "hey", "n": 2, "xs": ["a", "b"], "ys": ["u", "v", "w"]},
@@ -24,7 +25,7 @@ def check(seed: int) -> str:
     try:
         program.compile()
     except sgc.CompileError as error:
-        assert error.line is not None, error
+        assert error.line is not None, error  # noqa: PT017
         return "refused"
     assert_equal(program, *ROWS)
     return "equal"
