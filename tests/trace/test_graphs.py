@@ -61,7 +61,7 @@ def test_nodes_name_file_and_line_of_their_statement() -> None:
     nodes = traced(program).graph.nodes
     lines = [n.source.line - first for n in nodes if n.op in (Op.CONSTANT_TEXT, Op.EXPR)]
     assert lines == [2, 6, 5, 4]  # one-based from the decorator
-    assert {n.source.file for n in nodes[1:-1]} == {program.spec.fn.__code__.co_filename}
+    assert {n.source.file for n in nodes[1:-1]} == {program.spec.file}
 
 
 def test_choices_are_a_select_and_parameters_are_normalised() -> None:

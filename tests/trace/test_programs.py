@@ -7,7 +7,7 @@ import functools
 from typing import Any
 
 import pytest
-from tracer_support import assert_equal
+from support.tracer import assert_equal
 
 import sgc
 from sgc.trace.tracer import trace_program

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tracer_programs import ProgramWriter, load_text
-from tracer_support import assert_equal
+from support.random_programs import ProgramWriter, load_text
+from support.tracer import assert_equal
 
 import sgc
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tracer_snippets import CASES
+from support.snippets import CASES
 
 from sgc.trace.context import Trace
 from sgc.trace.region import Region

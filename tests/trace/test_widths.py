@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tracer_support import assert_equal
+from support.tracer import assert_equal
 
 import sgc
 
