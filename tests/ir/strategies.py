@@ -382,7 +382,7 @@ class GraphMaker:
             over.insert(0, family.ref)
             captures["fork"] = family.ref
             roles["fork"] = family.role
-        elif self.depth < 2:
+        elif self.depth >= 2:
             return
         items = [f"item{i}" for i in range(len(over))]
         index = self.draw(st.sampled_from([None, "step"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from ir.exact import all_nodes, frozen
 from ir.samples import essay_judge, static_judge
 from ir.strategies import programs
@@ -24,7 +24,10 @@ def test_random_programs_survive_both_forms_and_show_every_kind() -> None:
     params: Counter[str] = Counter()
     depths: set[int] = set()
 
-    @settings(max_examples=100, deadline=None, suppress_health_check=SLOW, derandomize=True)
+    def complete() -> bool:
+        return set(kinds) == set(Op) and set(params) == set(PARAM_NAMES) and {0, 1, 2} <= depths
+
+    @settings(max_examples=50, deadline=None, suppress_health_check=SLOW, database=None)
     @given(programs())
     def check(program: Program) -> None:
         for node in all_nodes(program):
@@ -39,7 +42,10 @@ def test_random_programs_survive_both_forms_and_show_every_kind() -> None:
         assert frozen(parse_program(text, check=False)) == frozen(program)
         assert print_program(decode(data)) == text
 
-    check()
+    for number in range(5):  # deep nests are rare: what one round lacks the next may have
+        seed(number)(check)()
+        if complete():
+            break
     assert set(kinds) == set(Op)
     assert set(params) == set(PARAM_NAMES)
     assert {0, 1, 2} <= depths

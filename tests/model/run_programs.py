@@ -32,8 +32,8 @@ class RecordingStream:
 
     async def generate(self, call: Call) -> Any:
         limit = min(call.params.max_tokens, MAX_TOKENS)
-        call.params = dataclasses.replace(call.params, max_tokens=limit)
-        results = await self.inner.generate(call)
+        params = dataclasses.replace(call.params, max_tokens=limit)
+        results = await self.inner.generate(dataclasses.replace(call, params=params))
         self.log.append([call.row, call.node, [list(r.token_ids) for r in results]])
         return results
 
