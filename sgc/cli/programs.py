@@ -62,7 +62,7 @@ def load_program(argument: str) -> Program:
         return found[name]
     if path.stem in found:
         return found[path.stem]
-    own = [n for n, program in found.items() if Path(program.spec.file) == path.resolve()]
+    own = [n for n, program in found.items() if Path(program.spec.file).resolve() == path.resolve()]
     if len(own) == 1:
         return found[own[0]]
     count = "several programs" if own else "no program of its own" if found else "no program"

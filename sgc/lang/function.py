@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType, MethodType
 from typing import Any
 
+from sgc.lang.source import shown_file, source_at
 from sgc_ir.errors import CompileError
 from sgc_ir.graph import MISSING, Param, Source
 from sgc_runtime.executor.arguments import Signature
@@ -37,7 +38,7 @@ class ProgramSpec:
 
     @property
     def place(self) -> Source:
-        return Source(self.file, self.first_line)
+        return source_at(self.file, self.first_line)
 
     @property
     def signature(self) -> Signature:
@@ -56,12 +57,12 @@ def make_spec(fn: Any, outputs: Iterable[str] | None = None) -> ProgramSpec:
     """Look at `fn` and refuse by name what cannot be a program. Raises CompileError."""
     code = _code(fn)
     source, first_line = _source_text(code)
-    place = Source(code.co_filename, first_line)
+    place = source_at(code.co_filename, first_line)
     _check_kind(fn, place)
     return ProgramSpec(
         fn=fn,
         name=fn.__name__,
-        file=code.co_filename,
+        file=shown_file(code.co_filename),
         first_line=first_line,
         source=source,
         params=_params(fn, place),

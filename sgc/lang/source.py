@@ -17,6 +17,21 @@ _OWN_MODULES = frozenset(
 )
 
 
+@lru_cache(maxsize=1024)
+def shown_file(file: str) -> str:
+    """How messages and artefacts name a code file: relative where it lies below the working
+    directory, so that a program gives the same artefact on another machine."""
+    if not os.path.isabs(file):
+        return file
+    relative = os.path.relpath(file)
+    return file if relative.startswith(os.pardir) else relative
+
+
+def source_at(file: str, line: int) -> Source:
+    """The place `line` of the code file `file`."""
+    return Source(shown_file(file), line)
+
+
 def is_own_module(module: str) -> bool:
     """Whether a module belongs to the language itself; programs that come with sgc do not."""
     return module in _OWN_MODULES or module.startswith(_OWN_PREFIXES)
@@ -31,7 +46,7 @@ def caller_source() -> Source:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _own(frame):
         frame = frame.f_back
-    return Source(frame.f_code.co_filename, frame.f_lineno) if frame is not None else Source()
+    return source_at(frame.f_code.co_filename, frame.f_lineno) if frame is not None else Source()
 
 
 def refusal(message: str, source: Source | None = None) -> CompileError:
@@ -46,7 +61,7 @@ def raised_at(error: BaseException) -> Source:
     trace = error.__traceback__
     while trace is not None:
         if not _own(trace.tb_frame) and not is_library(trace.tb_frame.f_code.co_filename):
-            found = Source(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+            found = source_at(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return found
 

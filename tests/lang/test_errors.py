@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sgc
+from sgc.lang.source import shown_file
 
 
 def boom(s):
@@ -27,7 +28,7 @@ def test_a_failed_node_is_named_and_its_sibling_finishes(interpret, backend):
     assert str(error.__cause__) == "told to fail"
     lines = open(__file__).read().splitlines()
     number = next(i for i, line in enumerate(lines, 1) if 'a += "FAIL"' in line)
-    assert error.source == f"{__file__}:{number}"
+    assert error.source == f"{shown_file(__file__)}:{number}"
     assert state.vars == {"b": " 1"}
 
 
@@ -166,7 +167,7 @@ def test_exceptions_of_the_body_say_where_they_were_raised(interpret):
     lines = open(__file__).read().splitlines()
     number = next(i for i, line in enumerate(lines, 1) if "return int(text)" in line)
     assert type(error) is ValueError
-    assert error.source == f"{__file__}:{number}"
+    assert error.source == f"{shown_file(__file__)}:{number}"
     assert (error.program, error.instance, error.node) == ("inner", 0, "c0")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sgc
+from sgc.lang.source import shown_file
 from sgc_ir.graph import MISSING
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def run(program: sgc.Program, *args: Any, **kwargs: Any) -> Any:
 def test_the_spec_holds_source_and_parameters():
     spec = plain.spec
     assert spec.name == "plain"
-    assert spec.file == __file__
+    assert spec.file == shown_file(__file__)
     lines = open(__file__).read().splitlines()
     assert lines[spec.first_line - 1] == "@sgc.function"
     assert spec.source is not None
@@ -145,7 +146,7 @@ def test_what_is_refused_by_name():
     for fn in functions:
         with pytest.raises(sgc.CompileError, match=fn.__name__) as caught:
             sgc.function(fn)
-        assert caught.value.file == __file__
+        assert caught.value.file == shown_file(__file__)
         assert caught.value.line == fn.__code__.co_firstlineno
     for thing in (len, Owner, functools.partial(stars, 1), plain, 3):
         with pytest.raises(sgc.CompileError, match="plain Python function"):

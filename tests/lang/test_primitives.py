@@ -10,6 +10,7 @@ import pytest
 
 import sgc
 from sgc.lang.primitives import Concat, Gen, Image, Role, Select, Video, is_symbolic
+from sgc.lang.source import shown_file
 
 
 class Symbol:
@@ -72,7 +73,7 @@ def test_records_are_frozen_copies():
 def test_bad_constants_are_refused_at_once_with_the_line(params):
     with pytest.raises(sgc.CompileError) as caught:
         sgc.gen("v", **params)
-    assert caught.value.file == __file__
+    assert caught.value.file == shown_file(__file__)
     assert caught.value.line is not None
     assert "\n" not in str(caught.value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sgc
+from sgc.lang.source import shown_file
 
 
 def turn(role: str, content: str) -> str:
@@ -81,7 +82,7 @@ def test_nested_turns_are_refused_with_the_line(interpret):
         error = interpret(program).error()
         assert isinstance(error, sgc.CompileError), program
         assert "nest" in str(error)
-        assert error.file == __file__
+        assert error.file == shown_file(__file__)
 
 
 def test_a_turn_is_closed_when_its_block_raises(interpret):

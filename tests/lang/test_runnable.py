@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import sgc
+from sgc.lang.source import shown_file
 from sgc.testing import ScriptedBackend
 
 tag: contextvars.ContextVar[str] = contextvars.ContextVar("tag", default="none")
@@ -247,6 +248,6 @@ def test_auto_mode_says_once_why_it_interprets(caplog):
     assert [state.value for state in states] == ["yes", ""]
     (record,) = caplog.records
     assert "program runs interpreted" in record.getMessage()
-    assert __file__ in record.getMessage()
+    assert shown_file(__file__) in record.getMessage()
     with pytest.raises(sgc.CompileError):
         program.run(True, mode="compiled")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sgc
+from sgc.lang.source import shown_file
 
 
 def test_pieces_are_appended_in_order(interpret, prompts):
@@ -100,7 +101,7 @@ def test_unset_variable_names_itself_the_stream_and_the_line(interpret):
     assert "'nope'" in str(error)
     assert "there" in str(error)
     assert error.source is not None
-    assert error.source.startswith(__file__)
+    assert error.source.startswith(shown_file(__file__))
 
 
 def test_var_scope_captures_text_also_nested(interpret):
@@ -148,7 +149,7 @@ def test_loop_refuses_a_bad_bound(interpret):
 
     error = interpret(program).error()
     assert isinstance(error, sgc.CompileError)
-    assert error.file == __file__
+    assert error.file == shown_file(__file__)
 
 
 def test_stream_gives_pieces_that_make_the_text(backend, interpret):
@@ -197,7 +198,7 @@ def test_what_is_no_text_is_refused_with_its_line(interpret):
         error = interpret(program).error()
         assert isinstance(error, sgc.CompileError), program
         assert word in str(error)
-        assert error.file == __file__
+        assert error.file == shown_file(__file__)
 
 
 def test_bytes_images_and_videos_reach_the_backend(backend, interpret):
