@@ -15,7 +15,7 @@ from sgc.trace.lengths import Length, length_of, number_of
 from sgc.trace.operand import form_of, holds_spread
 from sgc.trace.refusal import refuse
 from sgc.trace.state import TracedState
-from sgc.trace.stream import OUTSIDE, Given, Stream, Written, is_unnamed
+from sgc.trace.stream import OUTSIDE, Given, Stream, Written, is_unnamed, may_be_unset
 from sgc.trace.symbol import Symbol, is_mark
 from sgc_ir.graph import Ref
 from sgc_ir.ops import Op
@@ -51,6 +51,7 @@ class Family:
         self.base = dict(parent.variables)
         self.role = parent.role
         self.written: dict[str, Form] = {}
+        self.sure: dict[str, None] = {}  # names that every branch has, if there is any branch
         self.full: dict[str, Count] = {"g": ZERO, "f": ZERO, "c": ZERO}
         self.partial: list[tuple[Any, str, Count | None]] = []
         self.unnamed: int | None = 0
@@ -96,8 +97,10 @@ class Family:
             found = self.branches[key] = Branch(self, BranchStream(self, index))
         return found
 
-    def wrote(self, name: str, form: Form) -> None:
-        """Some branches have written `name`."""
+    def wrote(self, name: str, form: Form, is_sure: bool = False) -> None:
+        """Some branches have written `name`; all of them for certain if `is_sure`."""
+        if is_sure:
+            self.sure[name] = None
         old = self.written.get(name)
         if old is None and name in self.base:
             old = UNKNOWN
@@ -215,10 +218,15 @@ class BranchStream(Stream):
             return self.variables[name]
         if name in family.written:
             self._note_read(name)
-            return Written(self.region, opener, family.written[name])
+            is_sure = name in family.sure or self._inherits(name)
+            return Written(self.region, opener, family.written[name], not is_sure)
         if family.trace.region is not self.region or not self.is_pass:
             self._note_read(name)
         return family.base.get(name)
+
+    def _inherits(self, name: str) -> bool:
+        base = self.family.base
+        return name in base and not may_be_unset(base[name])
 
     def whole(self, field: str) -> Symbol:
         self._note_read("")
@@ -346,5 +354,6 @@ class RunTimeForks:
         if mode == "gather":
             for name, form in family.written.items():
                 if name not in family.base and not is_unnamed(name):
-                    entry = Written(region, node, Form("list", form), may_be_unset=True)
+                    is_sure = family.items is None and name in family.sure
+                    entry = Written(region, node, Form("list", form), not is_sure)
                     family.parent.write(name, entry)

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.primitives import Primitive
-from sgc.trace.family import Branch, Family, RunTimeForks, may_be_list
+from sgc.trace.family import Branch, Family, RunTimeForks, entry_form, may_be_list
+from sgc.trace.form import Form
 from sgc.trace.generator import materialize
 from sgc.trace.operand import holds_spread
 from sgc.trace.refusal import refuse
 from sgc.trace.state import TracedState
-from sgc.trace.stream import Gathered, Stream, is_unnamed
+from sgc.trace.stream import Gathered, Stream, Written, is_unnamed, may_be_unset
 from sgc.trace.symbol import Symbol, is_mark
 from sgc_ir.graph import Ref
 from sgc_ir.ops import Op
@@ -108,9 +109,13 @@ class StaticForks:
             for name, gather in gathered.items()
         }
         attrs = {"fork": Ref(self._node), "mode": "gather", "vars": operands}
-        self._parent.add(Op.JOIN, attrs)
+        node = self._parent.add(Op.JOIN, attrs)
         for name, gather in gathered.items():
-            self._parent.write(name, gather)
+            entry: Any = gather
+            if any(may_be_unset(e) for e in gather.entries):
+                form = Form("list", entry_form(gather.entries[0]))
+                entry = Written(self._parent.region, node, form, may_be_unset=True)
+            self._parent.write(name, entry)
 
 
 Forks = StaticForks | RunTimeForks

@@ -45,6 +45,11 @@ class TracedHandle:
     def __contains__(self, name: Any) -> bool:
         if is_mark(name):
             raise refuse("the name of a variable is a run-time value; give a constant")
+        if name in self._callee.unsure:
+            raise refuse(
+                f"whether {self._callee.program} sets variable {name!r} depends on a number of "
+                "branches that the run decides; let it set the variable before"
+            )
         return name in self._callee.variables
 
     def __iter__(self) -> Any:
@@ -64,7 +69,7 @@ class TracedHandle:
 
     def _variable(self, name: Any, field: str) -> Any:
         callee = self._callee
-        if name not in self:
+        if name not in callee.variables:
             known = ", ".join(n for n in callee.variables if n[0] != "_") or "nothing"
             raise refuse(f"variable {name!r} is not set in {callee.program}; set there: {known}")
         form = callee.variables[name] if field == "value" else Form("dict")

@@ -20,6 +20,7 @@ from sgc.trace.operand import walk as walk_values
 from sgc.trace.refusal import here, refuse
 from sgc.trace.region import Region
 from sgc.trace.snapshot import Snapshot
+from sgc.trace.stream import may_be_unset
 from sgc.trace.symbol import Poison, Spread, Symbol
 from sgc_ir.graph import Graph, Param, Ref
 from sgc_ir.ops import Op
@@ -263,7 +264,7 @@ class _Loop:
         for kind, count in branch.counts.items():
             self._leave_count(branch, kind, count - branch.begin[kind], is_full)
         for name, entry in branch.variables.items():
-            family.wrote(name, entry_form(entry))
+            family.wrote(name, entry_form(entry), is_full and not may_be_unset(entry))
         if branch.unnamed:
             even = is_full and family.unnamed is not None
             family.unnamed = (family.unnamed or 0) + branch.unnamed if even else None

@@ -22,7 +22,7 @@ _PLAIN = (str, bytes, int, float, bool, complex, type(None))
 _STREAM_FIELDS = ("role", "is_joined", "variables", "counts", "unnamed", "stored")
 _BRANCH_FIELDS = ("_opener", "_version", "begin", "is_dirty")
 _FAMILY_FIELDS = (
-    "written", "full", "partial", "unnamed", "is_joined", "version", "branches",
+    "written", "sure", "full", "partial", "unnamed", "is_joined", "version", "branches",
 )  # fmt: skip
 
 

@@ -106,7 +106,7 @@ class TracedState:
     def __contains__(self, name: Any) -> bool:
         if is_mark(name):
             raise refuse("the name of a variable is a run-time value; give a constant")
-        return isinstance(name, str) and self.stream_.entry(name) is not None
+        return isinstance(name, str) and self.stream_.has(name)
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("a state cannot be iterated; fork it, or read its variables by name")

@@ -40,8 +40,8 @@ OUTSIDE = (
 
 @dataclass(frozen=True)
 class Written:
-    """A variable whose value node `node` of `region` gives; `may_be_unset` if that is the Join of a
-    fork that may have no branches."""
+    """A variable whose value node `node` of `region` gives; `may_be_unset` where that depends on
+    the number of branches, which the run decides."""
 
     region: Region
     node: int
@@ -274,6 +274,16 @@ class Stream:
         """The last write of `name`, or None."""
         return self.variables.get(name)
 
+    def has(self, name: str) -> bool:
+        """Whether a variable is set. Refuses one of which only the run can say it."""
+        entry = self.entry(name)
+        if may_be_unset(entry):
+            raise refuse(
+                f"whether variable {name!r} is set depends on the number of branches that wrote "
+                "it, which the run decides; set it before, or ask for len of the items"
+            )
+        return entry is not None
+
     def value_of(self, name: str, entry: Any, field: str) -> Any:
         """What an entry stands for; calls are read by a Variable node, once a region."""
         if isinstance(entry, Given):
@@ -310,12 +320,18 @@ class Stream:
         left to the Join itself, which then sets nothing."""
         found: dict[str, Any] = {}
         for name, entry in self.variables.items():
-            if isinstance(entry, Written) and entry.may_be_unset:
+            if may_be_unset(entry):
+                assert isinstance(entry, Written)
                 value: Any = Symbol(entry.region, entry.node)
             else:
                 value = self.value_of(name, entry, "value")
             found[name] = self.trace.operand(value)
         return found
+
+
+def may_be_unset(entry: Any) -> bool:
+    """Whether only the run says if the variable is set."""
+    return isinstance(entry, Written) and entry.may_be_unset
 
 
 def _name(name: Any) -> str:

@@ -15,7 +15,7 @@ from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
 from sgc.trace.refusal import Refusal, refuse
 from sgc.trace.region import Region
 from sgc.trace.state import TracedState
-from sgc.trace.stream import Stream
+from sgc.trace.stream import Stream, may_be_unset
 from sgc.trace.symbol import Symbol, is_mark
 from sgc_ir.errors import InputError
 from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Param, Ref
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Callee:
-    """A graph that is called: its name, and what its variables and its value are.
+    """A graph that is called: its name, and what its variables and its value are. The `unsure`
+    variables may be unset, which the run decides.
 
     `is_done` is False while it is being traced.
     """
@@ -37,6 +38,7 @@ class Callee:
     name: str
     program: str
     variables: dict[str, Form] = field(default_factory=dict)
+    unsure: frozenset[str] = frozenset()
     value: Form = UNKNOWN
     is_done: bool = False
 
@@ -157,6 +159,7 @@ def trace_graph(
         _return(trace, spec, stream, value)
     trace.guards = guards
     callee.variables = {name: entry_form(entry) for name, entry in stream.variables.items()}
+    callee.unsure = frozenset(n for n, entry in stream.variables.items() if may_be_unset(entry))
     nodes = tuple(region.nodes)
     trace.graphs[callee.name] = Graph(callee.name, tuple(region.params), nodes, spec.place)
 

@@ -188,3 +188,33 @@ def run_time_list_changed_under_two_names(s, q):
     r = q
     q += ["n"]
     s += str(r) + sgc.gen("v", max_tokens=1)
+
+
+@shape({"first": [], "second": ["b"]}, fails="GenerationError")
+def one_branch_joins_no_items(s, first: list[str], second: list[str]):
+    s += "p"
+    forks = s.fork(2)
+    for f, items in zip(forks, (first, second)):
+        inner = f.fork_each(items)
+        for g in inner:
+            g += g.item + sgc.gen("u", max_tokens=1)
+        inner.join()
+    forks.join()
+    return "done"
+
+
+@shape({"items": []}, {"items": ["a"]}, refused="depends on the number of branches")
+def default_of_a_variable_joined_from_perhaps_no_items(s, items: list[str]):
+    forks = s.fork_each(items)
+    for f in forks:
+        f += f.item + sgc.gen("u", max_tokens=1)
+    forks.join()
+    return s.get("u", "none"), "u" in s
+
+
+@shape({"n": 3, "items": ["a"]}, refused="depends on the number of branches")
+def default_of_a_variable_that_some_branches_have(s, n: int, items: list[str]):
+    forks = s.fork(n)
+    for f, item in zip(forks, items):
+        f += item + sgc.gen("u", max_tokens=1)
+    return [f.get("u", "none") for f in forks]

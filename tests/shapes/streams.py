@@ -332,3 +332,44 @@ def media(s, path):
     s += sgc.user(sgc.image(b"\x89PNGbytes") + sgc.video("clip.mp4", 4) + "And these?")
     s += sgc.assistant(sgc.gen("b", max_tokens=2))
     return s.messages()
+
+
+@shape({"first": [], "second": []}, {"first": ["a"], "second": ["b", "c"]})
+def joins_over_perhaps_no_items_inside_of_branches(s, first: list[str], second: list[str]):
+    s += "p"
+    forks = s.fork(2)
+    for f, items in zip(forks, (first, second)):
+        inner = f.fork_each(items)
+        for g in inner:
+            g += g.item + sgc.gen("u", max_tokens=1)
+        inner.join()
+        f += "after" + sgc.gen("w", max_tokens=1)
+    forks.join()
+    return s["w"]
+
+
+@shape({"n": 3, "items": []}, {"n": 2, "items": ["a", "b"]})
+def joins_over_perhaps_no_items_three_deep(s, n: int, items: list[str]):
+    forks = s.fork(n)
+    for f in forks:
+        pair = f.fork(2)
+        for g in pair:
+            inner = g.fork_each(items)
+            for h in inner:
+                h += h.item + sgc.gen("u", max_tokens=1)
+            inner.join()
+            g += sgc.gen("w", max_tokens=1)
+        pair.join()
+        f += "q" + sgc.gen("x", max_tokens=1)
+    forks.join()
+    return s["w"]
+
+
+@shape({"n": 3})
+def default_of_a_variable_that_all_branches_have(s, n: int):
+    forks = s.fork(n)
+    for f in forks:
+        f += sgc.gen("u", max_tokens=1)
+    before = [f.get("u", "none") for f in forks]
+    forks.join()
+    return before, s.get("u"), "u" in s

@@ -7,13 +7,13 @@ from typing import Any
 
 from sgc_ir.graph import ROOT_STREAM, Node, Ref
 from sgc_ir.params import SamplingParams
-from sgc_runtime.executor.cell import Cell, ListCell, as_cell, resolve
+from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather, resolve
 from sgc_runtime.executor.executable import NOT_PARAMS
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Family, Gate, Gathered
 from sgc_runtime.executor.operations import ForkPoint
 from sgc_runtime.executor.pending import Pending
-from sgc_runtime.executor.stream import Stream, drain_branches
+from sgc_runtime.executor.stream import Stream, drain_branches, unset_reason
 
 # -- model calls
 
@@ -154,31 +154,81 @@ def join(frame: Frame, node: Node) -> Any:
         return None
     names = node.attrs.get("vars")
     variables = Cell()
-    if names is not None:
+    inner = _inner_joins(frame, names)
+    if names is not None and not inner:
         variables.set({name: _gathered(frame, name, writers) for name, writers in names.items()})
 
     def begin(stream: Stream) -> None:
-        if names is not None:
-            stream.variables.update(variables.value)
-            _with_branches(frame, family, lambda streams: [s.close() for s in streams])
-        else:
+        if names is None:
             _with_branches(
                 frame, family, lambda s: _gather(frame, node, stream, s, variables), variables.fail
             )
+            return
+        if inner:
+            _gather_joined(frame, node, family, inner, variables)
+        variables.then(lambda cell: _keep(stream, cell))
+        _with_branches(frame, family, lambda streams: [s.close() for s in streams])
 
     frame.in_stream(node, begin, variables.fail)
     return Gathered(variables)
 
 
+def _keep(stream: Stream, variables: Cell) -> None:
+    if variables.error is None:
+        stream.variables.update(variables.value)
+
+
+def _inner_joins(frame: Frame, names: Any) -> list[Gathered]:
+    """Joins inside of the branches, which say at run time which variables there are."""
+    writers = [w for found in (names or {}).values() for w in found if type(w) is Ref]
+    values = [frame.values[writer.node] for writer in writers]
+    return [value for value in values if type(value) is Gathered]
+
+
+def _gather_joined(
+    frame: Frame, node: Node, family: Family, inner: list[Gathered], variables: Cell
+) -> None:
+    """Gather when the joins inside of the branches have said which variables they made."""
+
+    def ready(error: BaseException | None) -> None:
+        if error is not None:
+            variables.fail(error)
+        else:
+            _with_branches(frame, family, give, variables.fail)
+        frame.undefer()
+
+    def give(branches: list[Stream]) -> None:
+        gathered: dict[str, Pending] = {}
+        for name, writers in node.attrs["vars"].items():
+            lacking = [i for i, writer in enumerate(writers) if _lacks(frame, name, writer)]
+            if not lacking:
+                gathered[name] = _gathered(frame, name, writers)
+            elif len(lacking) < len(writers):
+                reason = unset_reason(name, branches[lacking[0]])
+                variables.fail(frame.node_failure(node, reason))
+                return
+        variables.set(gathered)
+
+    frame.defer()
+    gather([join.variables for join in inner], ready)
+
+
+def _lacks(frame: Frame, name: str, writer: Any) -> bool:
+    """Whether the writer is a join over no branches; all joins are done."""
+    found = frame.values[writer.node] if type(writer) is Ref else None
+    return type(found) is Gathered and name not in found.variables.value
+
+
 def _gathered(frame: Frame, name: str, writers: Any) -> Pending:
-    values = [frame.operand(writer) for writer in writers]
-    metas = [_meta_of(frame, writer) for writer in writers]
+    found = [_written(frame, name, writer) for writer in writers]
+    values = [f.value if type(f) is Pending else f for f in found]
+    metas: list[Any] = [f.meta if type(f) is Pending else {} for f in found]
     return Pending(name, "", ListCell.holding(values), as_cell(metas))
 
 
-def _meta_of(frame: Frame, writer: Any) -> Any:
-    found = frame.values[writer.node] if type(writer) is Ref else None
-    return found.meta if type(found) is Pending else {}
+def _written(frame: Frame, name: str, writer: Any) -> Any:
+    found = frame.values[writer.node] if type(writer) is Ref else frame.operand(writer)
+    return found.variables.value[name] if type(found) is Gathered else found
 
 
 def _gather(
