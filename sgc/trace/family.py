@@ -15,7 +15,15 @@ from sgc.trace.lengths import Length, length_of, number_of
 from sgc.trace.operand import form_of, holds_spread
 from sgc.trace.refusal import refuse
 from sgc.trace.state import TracedState
-from sgc.trace.stream import OUTSIDE, Given, Stream, Written, is_unnamed, may_be_unset
+from sgc.trace.stream import (
+    OUTSIDE,
+    Given,
+    Stream,
+    Written,
+    check_gathered,
+    is_unnamed,
+    may_be_unset,
+)
 from sgc.trace.symbol import Symbol, is_mark
 from sgc_ir.graph import Ref
 from sgc_ir.ops import Op
@@ -134,7 +142,7 @@ class BranchStream(Stream):
         shown = index if isinstance(index, int) else "..."
         super().__init__(family.trace, family.trace.region, -1, f"branch [{shown}]")
         self.is_pass = type(index) is Symbol and self.region.is_pass_number(index)
-        self.inherited = frozenset(family.base)
+        self.inherited = dict(family.base)
         self._version = -1
         self._open()
 
@@ -353,6 +361,7 @@ class RunTimeForks:
         family.is_joined = True
         if mode == "gather":
             for name, form in family.written.items():
+                check_gathered(name, family.base.get(name))
                 if name not in family.base and not is_unnamed(name):
                     is_sure = family.items is None and name in family.sure
                     entry = Written(region, node, Form("list", form), not is_sure)

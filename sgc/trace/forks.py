@@ -12,7 +12,14 @@ from sgc.trace.generator import materialize
 from sgc.trace.operand import holds_spread
 from sgc.trace.refusal import refuse
 from sgc.trace.state import TracedState
-from sgc.trace.stream import Gathered, Stream, Written, is_unnamed, may_be_unset
+from sgc.trace.stream import (
+    Gathered,
+    Stream,
+    Written,
+    check_gathered,
+    is_unnamed,
+    may_be_unset,
+)
 from sgc.trace.symbol import Symbol, is_mark
 from sgc_ir.graph import Ref
 from sgc_ir.ops import Op
@@ -93,6 +100,10 @@ class StaticForks:
             stream.is_joined = True
 
     def _gather(self, streams: list[Stream]) -> None:
+        for stream in streams:
+            for name, inherited in stream.inherited.items():
+                if stream.entry(name) is not inherited:
+                    check_gathered(name, inherited)
         gained = [n for s in streams for n in s.variables if n not in s.inherited]
         gathered: dict[str, Gathered] = {}
         for name in dict.fromkeys(n for n in gained if not is_unnamed(n)):

@@ -85,7 +85,7 @@ class Stream:
         self.role: str | None = None
         self.is_joined = False
         self.variables: dict[str, Any] = {}
-        self.inherited: frozenset[str] = frozenset()
+        self.inherited: dict[str, Any] = {}
         self.counts: dict[str, Count] = {"g": ZERO, "f": ZERO, "c": ZERO}
         self.unnamed = 0
         self.stored: dict[str, None] = {}  # `set` variables that the runtime's stream has too
@@ -100,7 +100,7 @@ class Stream:
         branch = Stream(self.trace, self.trace.region, opener, label)
         branch.role = self.role
         branch.variables = dict(self.variables)
-        branch.inherited = frozenset(self.variables)
+        branch.inherited = dict(self.variables)
         branch.stored = dict(self.stored)
         return branch
 
@@ -332,6 +332,15 @@ class Stream:
 def may_be_unset(entry: Any) -> bool:
     """Whether only the run says if the variable is set."""
     return isinstance(entry, Written) and entry.may_be_unset
+
+
+def check_gathered(name: str, inherited: Any) -> None:
+    """Refuse a gather of a variable of which only the run can say whether the parent had it."""
+    if may_be_unset(inherited):
+        raise refuse(
+            f"variable {name!r} is written by branches, and whether their parent had it depends on "
+            "a number of branches that the run decides; choose another name"
+        )
 
 
 def _name(name: Any) -> str:

@@ -218,3 +218,15 @@ def default_of_a_variable_that_some_branches_have(s, n: int, items: list[str]):
     for f, item in zip(forks, items):
         f += item + sgc.gen("u", max_tokens=1)
     return [f.get("u", "none") for f in forks]
+
+
+@shape({"items": []}, {"items": ["a"]}, refused="whether their parent had it")
+def gathered_over_a_variable_that_may_be_unset(s, items: list[str]):
+    forks = s.fork_each(items)
+    for f in forks:
+        f += f.item + sgc.gen("v", max_tokens=1)
+    forks.join()
+    pair = s.fork(2)
+    for f in pair:
+        f += "x" + sgc.gen("v", max_tokens=1)
+    pair.join()
