@@ -19,9 +19,9 @@ ROWS = 3
 pytestmark = [pytest.mark.model, pytest.mark.timeout(900)]
 
 
-def in_process(mode: str, directory: Path) -> Any:
+def in_process(directory: Path, *modes: str) -> Any:
     done = subprocess.run(
-        [sys.executable, "run_programs.py", mode, "cases.json"],
+        [sys.executable, "run_programs.py", "cases.json", *modes],
         cwd=directory,
         env={
             **os.environ,
@@ -42,9 +42,9 @@ def test_equal_ids_in_all_three_modes(tmp_path: Path) -> None:
         cases[name] = {"path": str(PROGRAMS / f"{name}.py"), "rows": rows_of(name)[:ROWS]}
         load_program(name).compile().save(tmp_path / f"{name}.sgc")
     (tmp_path / "cases.json").write_text(json.dumps(cases))
-    interpreted = in_process("interpreted", tmp_path)
-    compiled = in_process("compiled", tmp_path)
-    loaded = in_process("loaded", tmp_path)
+    here = in_process(tmp_path, "interpreted", "compiled")
+    interpreted, compiled = here["interpreted"], here["compiled"]
+    loaded = in_process(tmp_path, "loaded")["loaded"]
     assert set(interpreted) == set(NAMES)
     for name in interpreted:
         assert interpreted[name]["ids"], name
