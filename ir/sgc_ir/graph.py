@@ -111,7 +111,8 @@ class Program:
     """A compiled program: its main graph, the graphs of the programs that it calls, and facts.
 
     Attributes:
-        graphs: name -> graph; `main` names the entry.
+        graphs: name -> graph; `main` names the entry. Further graphs of one function, for other
+            constant arguments, are named `name.2`, `name.3` ...
         outputs: declared outputs, or None when every node is one.
         tools: name -> effect of each tool that the graphs call.
         notes: plain data that travels along (warnings of the tracer, bound arguments, versions).

@@ -116,11 +116,11 @@ def _callee(
 
 
 def _free_name(trace: Trace, name: str) -> str:
+    """`name`, or `name.2` ... for its further graphs; the runtime shows what is before the dot."""
     taken = {callee.name for callee in trace.callees.values()} | {trace.main}
-    base = name if name.isidentifier() else "program"
-    number, free = 2, base
+    number, free = 2, name
     while free in taken:
-        free, number = f"{base}_{number}", number + 1
+        free, number = f"{name}.{number}", number + 1
     return free
 
 

@@ -73,7 +73,7 @@ def repr_ids(content: Any) -> list[Any]:
 
 def _traced(spec: ProgramSpec, constants: Mapping[str, Any]) -> Program:
     trace = Trace()
-    trace.main = spec.name if spec.name.isidentifier() else "program"
+    trace.main = spec.name
     params = tuple(p for p in spec.params if p.name not in constants)
     forms = {p.name: form_of_param(p, p.default is not MISSING) for p in params}
     callee = Callee(trace.main, spec.name)

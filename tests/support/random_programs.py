@@ -40,6 +40,17 @@ def tag(s, text):
     s += sgc.gen("tagged", max_tokens=1)
     return s["tagged"].strip()
 
+def ask_all(forks, text, name="last"):
+    for i, f in enumerate(forks):
+        f += f"{text}{i}" + sgc.gen(name, max_tokens=1)
+    return [f[name] for f in forks]
+
+def joined(parts, sep="/"):
+    out = []
+    for p in parts:
+        out.append(p + sep)
+    return "".join(out)
+
 class Box:
     def __init__(self, value):
         self.value = value
@@ -138,7 +149,8 @@ class ProgramWriter:
                 "tool",
                 "helper",
             ]
-            kinds += ["subs", "copy", "box", "again"]
+            kinds += ["subs", "copy", "box", "again", "alias", "table", "local", "ask_all", "scope"]
+            kinds += ["pairs", "flow"]
         getattr(self, f"do_{self.random.choice(kinds)}")(stream)
 
     def do_text(self, stream: str) -> None:
@@ -287,6 +299,93 @@ class ProgramWriter:
         self.line(f"{box} = Box({self.string()})")
         self.line(f"{var} = {box}.put({self.string()})")
         self.line(f"{stream} += str({box}) + {box}.seen[0]")
+        self.strings.append(var)
+
+    def do_alias(self, stream: str) -> None:
+        a, b, row = self.fresh("a"), self.fresh("a"), self.fresh("a")
+        self.line(f"{a} = [{self.string()}, {self.string()}]")
+        self.line(f"{b} = {self.choose(a, f'list({a})', f'{a}[:]', f'{a} + []')}")
+        self.line(f"{row} = {{'k': {b}, 'n': [{a}, {b}]}}")
+        for _ in range(self.random.randint(1, 3)):
+            self.line(
+                self.choose(
+                    f"{a}.append({self.string()})",
+                    f"{b} += [{self.string()}]",
+                    f"{b}[0] += 'z'",
+                    f"{row}['k'].insert(0, {self.string()})",
+                    f"{row}['n'][0].pop()",
+                    f"{b} = {b} + ['e']",
+                    f"{a}.extend({self.listing()})",
+                    f"{b}.reverse()",
+                    f"{stream}.set('last', {a})",
+                    f"{row}['k'] = {a}",
+                    f"{a} = {a} * 1",
+                )
+            )
+        var = self.fresh("t")
+        self.line(f"{var} = f'{{{a}}}{{{b}}}{{{row}}}'")
+        self.strings.append(var)
+
+    def do_table(self, stream: str) -> None:
+        d, var, k = self.fresh("d"), self.fresh("t"), self.fresh("k")
+        self.line(f"{d} = {{'x': {self.string()}, 'y': {self.integer()}}}")
+        self.line(f"{d}['z'] = {d}.get('w', {self.string()}) + {d}['x']")
+        self.line(f"{d}.update(x={self.string()}, v={self.choose('1', 'None', '[q]')})")
+        self.line(f"{var} = ';'.join(f'{{{k}}}={{{d}[{k}]}}' for {k} in {d} if {k} != 'y')")
+        self.strings.append(var)
+
+    def do_local(self, stream: str) -> None:
+        fn, var = self.fresh("fn"), self.fresh("t")
+        self.line(f"def {fn}(p, *rest, k={self.string()}):")
+        self.lines.append(
+            "    " * (self.depth + 1) + f"return p + k + str(len(rest)) + {self.string()}"
+        )
+        self.line(f"{var} = {fn}({self.string()}, 1, k={self.string()}) + {fn}('w')")
+        self.strings.append(var)
+
+    def do_ask_all(self, stream: str) -> None:
+        forks, out = self.fresh("forks"), self.fresh("l")
+        width = self.choose("fork(2)", "fork(n)", f"fork_each({self.random.choice(self.lists)})")
+        self.line(f"{forks} = {stream}.{width}")
+        self.line(f"{out} = ask_all({forks}, {self.string()}, {self.choose(repr('v'), repr('u'))})")
+        if self.random.random() < 0.5:
+            self.line(f"{out} = ask_all({forks}, joined({out}))")
+        self.lists.append(out)
+
+    def do_scope(self, stream: str) -> None:
+        name, var = self.fresh("sc"), self.fresh("t")
+        self.line(f"with {stream}.var_scope({name!r}):")
+        kept = [list(x) for x in (self.strings, self.ints, self.lists, self.handles)]
+        self.depth += 1
+        self.line(f"{stream} += {self.string()}")
+        self.do_gen(stream)
+        self.depth -= 1
+        self.strings, self.ints, self.lists, self.handles = kept
+        self.line(f"{var} = {stream}[{name!r}] + {stream}.text()[-3:]")
+        self.strings.append(var)
+
+    def do_pairs(self, stream: str) -> None:
+        out, a, b = self.fresh("l"), self.fresh("x"), self.fresh("x")
+        x, y = self.random.choice(self.lists), self.random.choice(self.lists)
+        self.line(f"{out} = [({a}, {{'k': {b}}}) for {a}, {b} in zip({x}, {y})]")
+        self.line(f"{out} = [{a} + {b}['k'] for {a}, {b} in {out}]")
+        self.lists.append(out)
+
+    def do_flow(self, stream: str) -> None:
+        i, var = self.fresh("i"), self.fresh("t")
+        self.line(f"{var} = {self.string()}")
+        self.line(f"{i} = 0")
+        self.line(f"while {i} < 3:")
+        for text in (
+            f"{i} += 1",
+            "try:",
+            f"    if {i} == 2:",
+            f"        {self.choose('continue', 'break', '1 // 0')}",
+            "except ZeroDivisionError as e:",
+            f"    {var} += str(e)[:4]",
+            f"{var} += {self.string()}[:2]",
+        ):
+            self.lines.append("    " * (self.depth + 1) + text)
         self.strings.append(var)
 
     def do_again(self, stream: str) -> None:

@@ -143,9 +143,9 @@ def test_sub_program_graphs_are_shared_by_function_constants_and_forms() -> None
         leaf(q, k=2)
 
     graphs = traced(program).graphs
-    assert set(graphs) == {"program", "leaf", "leaf_2", "leaf_3"}
+    assert set(graphs) == {"program", "leaf", "leaf.2", "leaf.3"}
     assert [p.name for p in graphs["leaf"].params] == ["topic"]
-    assert graphs["leaf_2"].params == ()
+    assert graphs["leaf.2"].params == ()
 
 
 def test_recursion_of_static_depth_costs_one_graph_a_level() -> None:

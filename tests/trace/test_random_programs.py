@@ -16,6 +16,8 @@ ROWS = (
     {"q": "hey", "n": 2, "xs": ["a", "b"], "ys": ["u", "v", "w"]},
     {"q": "", "n": 1, "xs": [], "ys": ["z"]},
     {"q": "yes", "n": 3, "xs": ["one two"], "ys": []},
+    {"q": "FAIL", "n": 2, "xs": ["a", "b"], "ys": ["u"]},  # calls with this word in it fail
+    {"q": "a", "n": 0, "xs": ["FAIL x"], "ys": ["9"]},
 )
 
 
@@ -31,7 +33,7 @@ def check(seed: int) -> str:
     return "equal"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32))
 def test_random_program_is_equal_or_refused(seed: int) -> None:
     check(seed)

@@ -75,7 +75,8 @@ def _start_callee(
 ) -> None:
     graph = frame.run.executable.program.graphs[node.attrs["callee"]]
     order = frame.order(node)
-    root = stream.sub_program(graph.name, ordinal, order)
+    name = graph.name.partition(".")[0]  # further graphs of a program are `name.2` ...
+    root = stream.sub_program(name, ordinal, order)
     chain = frame.chain.branch() if frame.chain is not None else None
     callee = Frame(frame.run, graph, root, params, order, chain)
     callee.start()
