@@ -55,5 +55,9 @@ def is_constant(value: Any) -> bool:
 
 def constant_width(fork: Node | None) -> int | None:
     """Width of a fork that is known before the run."""
-    width = None if fork is None else fork.attrs.get("width")
+    if fork is None:
+        return None
+    width, items = fork.attrs.get("width"), fork.attrs.get("items")
+    if isinstance(items, list | tuple):
+        return len(items)
     return width if isinstance(width, int) else None

@@ -373,3 +373,14 @@ def default_of_a_variable_that_all_branches_have(s, n: int):
     before = [f.get("u", "none") for f in forks]
     forks.join()
     return before, s.get("u"), "u" in s
+
+
+@shape()
+def fork_each_of_a_constant_empty_list(s):
+    s += "p"
+    forks = s.fork_each([])
+    for f in forks:
+        f += sgc.gen("v", max_tokens=1)
+    forks.join()
+    s += str("v" in s) + sgc.gen("w", max_tokens=1)
+    return len(forks), [f["v"] for f in forks]
