@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.primitives import Primitive
+from sgc.trace.identity import is_same, is_stream
 from sgc.trace.operand import form_of, holds_spread, holds_symbol
 from sgc.trace.refusal import Refusal, refuse
 from sgc.trace.snapshot import Snapshot
@@ -110,6 +111,8 @@ class Operators:
     # -- comparisons ---------------------------------------------------
 
     def compare(self, op: str, a: Any, b: Any) -> Any:
+        if is_stream(a) and is_stream(b) and op in ("is", "is not", "==", "!="):
+            return is_same(a, b) == (op in ("is", "=="))
         if op in ("is", "is not"):
             return self._identity(op, a, b)
         if op in ("in", "not in"):
@@ -135,6 +138,8 @@ class Operators:
         return (a is b) if op == "is" else (a is not b)
 
     def _membership(self, op: str, a: Any, b: Any) -> Any:
+        if is_stream(a) and isinstance(b, list | tuple):
+            return any(is_same(a, item) for item in b if is_stream(item)) == (op == "in")
         if type(b) is Symbol or (self._is_recorded(a) and isinstance(b, str | bytes)):
             return self.trace.expr(op, a, b)
         if isinstance(b, set | frozenset | dict) and self._is_recorded(a):
@@ -243,7 +248,8 @@ class Operators:
         what = "conditional expression" if fn == "if" else f"`{fn}`"
         return refuse(
             f"an operand of this {what} is evaluated only sometimes at run time, and such "
-            f"branches are not compiled yet ({reason}); compute it before, or {BIND_ADVICE}"
+            f"branches are not compiled yet ({reason}); compute it before, annotate the arguments' "
+            f"types, or {BIND_ADVICE}"
         )
 
 

@@ -198,6 +198,18 @@ def first_branch_read_while_all_are_written(s, n: int):
         f += sgc.gen("v") + forks[0].get("v", "none")
 
 
+@refused("which of the branches this is")
+def branch_compared_with_the_first(s, n: int):
+    forks = s.fork(n)
+    return [f is forks[0] for f in forks]  # here
+
+
+@refused("which of the handles this is")
+def handle_compared_with_the_first(s, xs: list[str]):
+    handles = [sub(x) for x in xs]
+    return [h is handles[0] for h in handles]  # here
+
+
 @refused("joined")
 def append_after_a_run_time_join(s, n: int):
     forks = s.fork(n)

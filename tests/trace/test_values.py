@@ -215,6 +215,31 @@ def pitfalls(s, q: str):
     return shadow, text, once, zero, d, f"{s['v']}!" == "yes!", [q].count("a") >= 1, not [q]
 
 
+@sgc.function
+def values_sub(s, topic):
+    s += topic + sgc.gen("v", max_tokens=1)
+
+
+@equal({"q": "one two", "n": 2})
+def identities(s, q: str, n: int):
+    forks, others = s.fork(2), s.fork(n)
+    a, b = forks
+    h = values_sub(q)
+    k = values_sub(q)
+    same = [h, forks[0]]
+    return (
+        a is forks[0],
+        a is b,
+        a == b,
+        h is k,
+        k in same,
+        h in same,
+        b not in same,
+        others[0] is others[0],
+        a is others[0],
+    )
+
+
 @equal({"q": "one two"})
 def var_scopes_and_turns(s, q: str):
     s += "A"
