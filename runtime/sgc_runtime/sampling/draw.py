@@ -1,40 +1,43 @@
-"""Draws one id a row by the inverse distribution function, over the ids in order."""
+"""Draws one id a row by the Gumbel trick: the largest of log-weight plus noise.
+
+One running sum compared with one random number would be simpler, but the sum moves by the rounding
+of all weights before it, and among thousands of unlikely ids that is enough to hit a neighbour:
+1 of 80 draws changed with logits off by 1e-5 (temperature 1.3, 49,152 ids). With noise of its own
+an id changes only where the two best scores are as close as the rounding.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch.nn.functional import pad
 
-_BLOCK = 256
+BLOCK = 256
+
+
+def noise_count(vocab: int) -> int:
+    """How many random numbers a row needs."""
+    return -(-vocab // BLOCK) + BLOCK
 
 
 def draw(weights: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
-    """The first id at which the running sum of `weights` exceeds `u` times the whole.
+    """An id with a probability in proportion to its weight: `[rows]` int64.
 
-    Found in two steps, a block of ids and an id in it: summing up all ids of a row one after
-    the other took 16 ms of the 22 ms that a batch of 32 x 49,152 needed.
+    Found in two steps, a block of ids and an id in it, so that few random numbers are needed.
 
     Args:
         weights: `[rows, vocab]` float32, not negative, some positive in each row.
-        u: `[rows]` float64 in [0, 1).
+        u: `[rows, noise_count(vocab)]` float64 in [0, 1).
     """
     rows, vocab = weights.shape
-    if vocab % _BLOCK:
-        weights = pad(weights, (0, _BLOCK - vocab % _BLOCK))
-    blocks = weights.view(rows, -1, _BLOCK)
-    sums = blocks.sum(-1).to(torch.float64)
-    until = sums.cumsum(-1)
-    target = u[:, None] * until[:, -1:]
-    block = _first_above(until, target)
-    before = until.gather(-1, block) - sums.gather(-1, block)
-    inside = blocks[torch.arange(rows, device=weights.device), block[:, 0]]
-    within = _first_above(inside.to(torch.float64).cumsum(-1), target - before)
-    return (block * _BLOCK + within)[:, 0].clamp(max=vocab - 1)
+    if vocab % BLOCK:
+        weights = pad(weights, (0, BLOCK - vocab % BLOCK))
+    blocks = weights.view(rows, -1, BLOCK)
+    gumbel = -(-u.clamp(min=2.0**-54).log()).log()
+    block = _best(blocks.sum(-1), gumbel[:, : blocks.shape[1]])
+    inside = blocks[torch.arange(rows, device=weights.device), block]
+    within = _best(inside, gumbel[:, blocks.shape[1] :])
+    return (block * BLOCK + within).clamp(max=vocab - 1)
 
 
-def _first_above(running: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """`[rows, 1]`: the first place where `running` exceeds `target`; where rounding leaves none,
-    the last place that added anything; the last place of a row of NaNs."""
-    found = torch.searchsorted(running, target, right=True)
-    last = torch.searchsorted(running, running[:, -1:].contiguous())
-    return torch.minimum(found, last).clamp(max=running.shape[-1] - 1)
+def _best(weights: torch.Tensor, gumbel: torch.Tensor) -> torch.Tensor:
+    return (weights.to(torch.float64).log() + gumbel).argmax(-1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sgc_runtime.sampling.draw import draw
+from sgc_runtime.sampling.draw import draw, noise_count
 from sgc_runtime.sampling.filters import filter_probs
 from sgc_runtime.sampling.logprobs import token_logprobs
 from sgc_runtime.sampling.penalties import adjust_logits
@@ -30,8 +30,8 @@ def sample(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> Sampled:
     """Choose from `logits`, `[rows, vocab]` float32, which is used up.
 
     A row's choice depends on its own logits, parameters, seed and step alone. Greedy rows take
-    the largest logit (the first of equals); the others draw by inverse distribution function
-    over the ids in order. Log-probabilities are those of the model, before any change.
+    the largest logit (the first of equals); the others draw with noise of their own (see
+    `draw`). Log-probabilities are those of the model, before any change.
     """
     wanted = [i for i, row in enumerate(rows) if _wants_logprobs(row)]
     raw = logits[wanted].clone() if wanted else None
@@ -75,6 +75,7 @@ def _draw(
     scores = scores.sub_(scores.amax(-1, keepdim=True)).div_(temperature[:, None])
     probs = scores.softmax(-1)
     filter_probs(probs, [r.params for r in picked])
-    u = torch.from_numpy(uniform([r.seed for r in picked], [r.step for r in picked]))
+    count = noise_count(probs.shape[-1])
+    u = torch.from_numpy(uniform([r.seed for r in picked], [r.step for r in picked], count))
     found = draw(probs, u.to(logits.device))
     ids[index] = torch.where(ids[index] == NO_TOKEN, ids[index], found)

@@ -130,16 +130,19 @@ def test_a_row_does_not_see_the_others(cases: list[dict[str, Any]], seed: int) -
 
 def test_seed_and_step_decide() -> None:
     seeds = [1, 2**62 + 5, 1, 3]
-    first = uniform(seeds, [0, 0, 1, 0])
-    assert first[0] != first[2]
-    assert uniform([1], [0])[0] == first[0]
-    assert len(set(first.tolist())) == 4
-    many = uniform(range(100_000), [0] * 100_000)
-    assert abs(many.mean() - 0.5) < 0.005
-    assert 0.0 <= many.min() < 1e-3
-    assert 0.999 < many.max() < 1.0
-    steps = uniform([42] * 100_000, range(100_000))
-    assert abs(np.corrcoef(steps[:-1], steps[1:])[0, 1]) < 0.015
+    first = uniform(seeds, [0, 0, 1, 0], 3)
+    assert first.shape == (4, 3)
+    assert len(set(first.ravel().tolist())) == 12
+    assert uniform([1], [0], 2).tolist() == first[:1, :2].tolist()
+    for many in (
+        uniform(range(100_000), [0] * 100_000, 1)[:, 0],
+        uniform([42] * 100_000, range(100_000), 1)[:, 0],
+        uniform([7], [3], 100_000)[0],
+    ):
+        assert abs(many.mean() - 0.5) < 0.005
+        assert 0.0 <= many.min() < 1e-3
+        assert 0.999 < many.max() < 1.0
+        assert abs(np.corrcoef(many[:-1], many[1:])[0, 1]) < 0.015
 
 
 def test_greedy_takes_the_first_of_equals_and_ignores_seed() -> None:
