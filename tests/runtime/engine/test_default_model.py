@@ -90,6 +90,7 @@ def test_fifty_prompts(local: LocalBackend, reference: transformers.PreTrainedMo
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_fifty_prompts_one_by_one(reference: transformers.PreTrainedModel) -> None:
     texts = prompts(50)
     for cache in (True, False):
