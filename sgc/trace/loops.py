@@ -281,13 +281,13 @@ class _Loop:
             test = ("<", self._num_passes())
             family.partial.append((test, kind, delta if known else None))
 
-    def _num_passes(self) -> Symbol:
+    def _num_passes(self) -> int | Symbol:
         """Number of passes, as a value of the outermost region that can know it."""
         lengths = {leaf.length().key: leaf.value for leaf in self.leaves}
         with self.trace.inside(_home(self.outer, list(lengths.values()))):
             sizes = [self.trace.runtime.length(value) for value in lengths.values()]
             found = sizes[0] if len(sizes) == 1 else self.trace.expr("min", *sizes)
-        assert isinstance(found, Symbol), "the length of a run-time walk is a symbol"
+        assert isinstance(found, int | Symbol), "a length is a number"
         return found
 
 

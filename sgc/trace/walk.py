@@ -154,8 +154,11 @@ def zipped(trace: Trace, values: tuple[Any, ...]) -> Walk | None:
 
 
 def _constant(trace: Trace, value: Any) -> Leaf:
+    from sgc.trace.forks import StaticForks
+
     items = list(value)
-    if holds_symbol(items) and not all(_is_data(item) for item in items):
+    is_fork = isinstance(value, StaticForks)
+    if is_fork or (holds_symbol(items) and not all(_is_data(item) for item in items)):
         raise refuse(
             "a fork or list of constant length in step with a run-time list; use "
             "s.fork_each(list), or bind the list"

@@ -384,3 +384,28 @@ def fork_each_of_a_constant_empty_list(s):
     forks.join()
     s += str("v" in s) + sgc.gen("w", max_tokens=1)
     return len(forks), [f["v"] for f in forks]
+
+
+@sgc.function
+def once_more(s, t):
+    s += t + sgc.gen("v", max_tokens=1)
+
+
+@shape({"p": "a"})
+def branches_of_known_number_over_a_run_time_list(s, p: str):
+    forks = s.fork_each(sorted([p]))
+    for f, y in zip(forks, ["m"]):
+        f += y + sgc.gen("w", max_tokens=1)
+        once_more(f.item + y)
+    for f in forks:
+        f += "2" + sgc.gen("x", max_tokens=1)
+    h = once_more("end")
+    s += h["v"] + sgc.gen("z", max_tokens=1)
+
+
+@shape({"xs": ["a"]}, refused="constant length in step with a run-time list")
+def fork_over_no_items_in_step_with_a_list(s, xs: list[str]):
+    forks = s.fork_each([])
+    for f, x in zip(forks, xs):
+        f.fork(2)
+        f += x
