@@ -28,11 +28,15 @@ class Display(Protocol):
         ...
 
 
-def make_display(total: int | None, quiet: bool) -> Display:
-    """The display for standard error; `total` is the number of rows where it is known."""
+def make_display(total: int | None, quiet: bool, rows_to_stdout: bool) -> Display:
+    """The display for standard error; `total` is the number of rows where it is known.
+
+    Rows that go to the same terminal would break the line of a bar: then there is none.
+    """
     if quiet or sys.stderr is None:
         return _Silent()
-    return _Bar(total) if sys.stderr.isatty() else _Lines(total)
+    shared = rows_to_stdout and sys.stdout is not None and sys.stdout.isatty()
+    return _Bar(total) if sys.stderr.isatty() and not shared else _Lines(total)
 
 
 class FailureNotes:

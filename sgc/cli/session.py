@@ -124,7 +124,7 @@ class _Session:
 
     def run(self, rows: Iterator[Row], total: int | None, guard: InterruptGuard) -> int:
         writer = open_output(self._request.output)
-        display = make_display(total, self._request.quiet)
+        display = make_display(total, self._request.quiet, self._request.output is None)
         guard.rescue = lambda: self._rescue(writer, display)
         try:
             self._run_rows(rows, writer, display, guard)
