@@ -230,3 +230,17 @@ def gathered_over_a_variable_that_may_be_unset(s, items: list[str]):
     for f in pair:
         f += "x" + sgc.gen("v", max_tokens=1)
     pair.join()
+
+
+@sgc.function
+def gathers(s, items: list[str]):
+    forks = s.fork_each(items)
+    for f in forks:
+        f += f.item + sgc.gen("u", max_tokens=1)
+    forks.join()
+
+
+@shape({"items": []}, fails="GenerationError")
+def variable_that_a_sub_program_did_not_set(s, items: list[str]):
+    h = gathers(items)
+    return h["u"]

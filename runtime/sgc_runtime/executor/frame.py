@@ -183,9 +183,11 @@ class Frame:
         self.root.ctx.fail(error, self.order(node))
         return error
 
-    def node_failure(self, node: Node, reason: str) -> GenerationError:
-        """A GenerationError of a data node, noted as an error of the row."""
-        error = GenerationError(reason, **self._place(node, self.stream_path(node)))
+    def node_failure(self, node: Node, reason: str, path: str | None = None) -> GenerationError:
+        """A GenerationError of a data node, noted as an error of the row; `path` is that of the
+        node's stream, if not given."""
+        place = self._place(node, self.stream_path(node) if path is None else path)
+        error = GenerationError(reason, **place)
         self.root.ctx.fail(error, self.order(node))
         return error
 

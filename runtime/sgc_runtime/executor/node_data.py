@@ -145,7 +145,7 @@ def _read_handle(frame: Frame, node: Node, handle: Handle, field: str) -> Any:
         return handle.read(field)
     name = node.attrs["name"]
     pending = handle.variable(
-        name, lambda stream: frame.node_failure(node, unset_reason(name, stream))
+        name, lambda stream: frame.node_failure(node, unset_reason(name, stream), stream.path)
     )
     return pending if field == "value" else pending.meta
 
