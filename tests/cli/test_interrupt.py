@@ -9,8 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+from sgc.cli.main import main
 
 LIMIT_S = 2.0
 HEAD = """
@@ -164,3 +167,17 @@ def test_interrupt_while_standard_input_is_open(tmp_path: Path) -> None:
     seconds, _ = interrupt(process)
     assert process.returncode == 130
     assert seconds < LIMIT_S
+
+
+def test_interrupt_while_the_command_loads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loading = ModuleType("sgc.cli.group")
+
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    loading.__dict__["__getattr__"] = interrupted
+    monkeypatch.setitem(sys.modules, "sgc.cli.group", loading)
+    assert main(["--version"]) == 130
+    assert capsys.readouterr().err == "sgc: error: interrupted\n"
