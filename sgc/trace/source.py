@@ -94,7 +94,15 @@ def _candidates(tree: ast.Module, code: CodeType, offset: int) -> Iterator[Funct
 def _is_body_of(node: ast.Lambda, code: CodeType, offset: int) -> bool:
     body = node.body
     span = (body.lineno + offset, (body.end_lineno or 0) + offset)
-    return (*span, body.col_offset, body.end_col_offset) in set(code.co_positions())
+    if (*span, body.col_offset, body.end_col_offset) in set(code.co_positions()):
+        return True
+    # From Python 3.12 on, code that only returns a constant has no position of its own.
+    names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    return (
+        isinstance(body, ast.Constant)
+        and names == list(code.co_varnames[: len(names)])
+        and any(type(c) is type(body.value) and c == body.value for c in code.co_consts)
+    )
 
 
 # -- which code is the user's -----------------------------------------------------------------

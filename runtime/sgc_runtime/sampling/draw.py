@@ -32,7 +32,8 @@ def draw(weights: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
     if vocab % BLOCK:
         weights = pad(weights, (0, BLOCK - vocab % BLOCK))
     blocks = weights.view(rows, -1, BLOCK)
-    gumbel = -(-u.clamp(min=2.0**-54).log()).log()
+    # Bounded on both sides: a vectorised log may round the largest `u` to 0.
+    gumbel = -(-u.clamp(min=2.0**-54).log()).clamp(min=2.0**-54).log()
     block = _best(blocks.sum(-1), gumbel[:, : blocks.shape[1]])
     inside = blocks[torch.arange(rows, device=weights.device), block]
     within = _best(inside, gumbel[:, blocks.shape[1] :])

@@ -97,7 +97,7 @@ class StopSearch:
         dropped = self._detokenizer.dropped_bytes
         kept = self.text[:num_chars]
         if "\ufffd" not in kept:
-            return dropped + len(kept.encode()) if num_chars else 0
+            return dropped + len(kept.encode())
         return dropped + char_offset_in_bytes(bytes(self._data[dropped:]), num_chars)
 
     def _decode_whole(self, border: int, cut: int) -> str | None:

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sgc_runtime.tokenizer.incremental import Detokenizer
@@ -58,6 +58,7 @@ STOPS = st.lists(st.text("abcdé€\n ", min_size=1, max_size=3), max_size=2)
 REGEXES = st.lists(st.sampled_from(PATTERNS), max_size=2)
 
 
+@example(data=b" a", cuts=[1], stop=["a"], patterns=[], min_tokens=0, drop=True)
 @settings(max_examples=800, deadline=None)
 @given(
     data=DATA,
