@@ -30,6 +30,15 @@ class Primitive:
         _check_operand(other)
         return Concat((*parts_of(other), *parts_of(self)))
 
+    def __str__(self) -> str:
+        raise refusal(
+            f"a {type(self).__name__} became text, so that it would not happen; add it to the text "
+            'instead: s += "..." + sgc.gen(...)'
+        )
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Concat(Primitive):

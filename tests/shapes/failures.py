@@ -244,3 +244,8 @@ def gathers(s, items: list[str]):
 def variable_that_a_sub_program_did_not_set(s, items: list[str]):
     h = gathers(items)
     return h["u"]
+
+
+@shape(refused="became text")
+def gen_inside_of_an_f_string(s):
+    s += f"Answer: {sgc.gen('v', max_tokens=1)}"
