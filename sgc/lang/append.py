@@ -57,9 +57,22 @@ def _check_value(value: Any) -> None:
         raise refusal('a sub-program was appended; append its h["v"], h.text() or h.value')
     if isinstance(value, ProgramState | ForkGroup):
         raise refusal('a branch was appended; append its f["v"] or f.text(), or join it')
+    if _holds_primitive(value):
+        raise refusal(
+            f"a {type(value).__name__} that holds a primitive was appended; append its items one "
+            "by one, or join them with +"
+        )
     if callable(value):
         name = getattr(value, "__name__", repr(value))
         raise refusal(f"{name} was appended, which is a function; append its result")
+
+
+def _holds_primitive(value: Any) -> bool:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return any(isinstance(item, Primitive) or _holds_primitive(item) for item in value)
+    return False
 
 
 def _append(stream: Stream, part: Any, source: Source) -> None:

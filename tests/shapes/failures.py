@@ -249,3 +249,8 @@ def variable_that_a_sub_program_did_not_set(s, items: list[str]):
 @shape(refused="became text")
 def gen_inside_of_an_f_string(s):
     s += f"Answer: {sgc.gen('v', max_tokens=1)}"
+
+
+@shape({"q": "x"}, refused="list")
+def list_that_holds_a_gen(s, q):
+    s += ["a", sgc.gen("v", max_tokens=1), q]
