@@ -11,6 +11,7 @@ a few of our own:
     unpack(x, n)   list of n, or Python's ValueError        argsort(keys, reverse=False)
     vote(values)   majority, first on ties                  str.format(template, args, kwargs)
     set(name, x)   x; the executor stores it in the stream's variables
+    typed(x, type, label)   x, or InputError "label: ..." where it is not of the type
 
 `zip`, `enumerate`, `range` and `reversed` give lists; `.keys`, `.values`, `.items` Python's views.
 Results are bounded by `sgc_ir.expr_limits`; beyond it `ExprError` is raised.
@@ -104,6 +105,7 @@ FUNCTIONS: dict[str, Function] = {
     "unpack": _row(ops.unpack, 2, 2),
     "vote": _row(ops.vote, 1, 1),
     "set": _row(ops.keep, 2, 2),
+    "typed": _row(ops.typed, 3, 3),
     **{
         name: Function(
             method.call,

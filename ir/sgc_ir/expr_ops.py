@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
+from sgc_ir.errors import InputError
 from sgc_ir.expr_format import format_percent, format_value
 from sgc_ir.expr_limits import (
     MAX_INT_BITS,
@@ -17,6 +18,7 @@ from sgc_ir.expr_limits import (
     guard_printable,
     guard_text,
 )
+from sgc_ir.types import check_value
 
 _SEQUENCES = (str, bytes, list, tuple)
 _HIDDEN_DIGITS = MAX_INT_BITS // 3  # no integer within the bound has as many decimal digits
@@ -218,6 +220,15 @@ def _place(value: Any, kinds: list[Any], places: dict[Any, int]) -> int:
 
 def keep(_name: str, value: Any) -> Any:
     """`set`: the value; the executor also writes it to the stream's variables."""
+    return value
+
+
+def typed(value: Any, annotation: str, label: str) -> Any:
+    """`typed`: the value. Raises InputError where it is not of the type (see `sgc_ir.types`)."""
+    try:
+        check_value(value, annotation)
+    except ValueError as error:
+        raise InputError(f"{label}: {error}") from None
     return value
 
 

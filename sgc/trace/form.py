@@ -45,6 +45,7 @@ NUM = Form("num")
 BOOL = Form("bool")
 LIST = Form("list")
 DICT = Form("dict")
+_SCALARS = ("str", "int", "float", "bool", "bytes", "None")
 _NAMES = {"str": "str", "int": "int", "float": "num", "bool": "bool", "bytes": "bytes"}
 
 
@@ -63,6 +64,23 @@ def _of_type(form: Any) -> Form:
     if form.kind == "Literal" and all(type(a) is str for a in form.args):
         return STR
     return UNKNOWN
+
+
+def fits(form: Form, annotation: str) -> bool:
+    """Whether a value of this form is certainly of the type."""
+    return _fits(form, parse_type(annotation))
+
+
+def _fits(form: Form, kind: Any) -> bool:
+    if kind.kind == "|":
+        return any(_fits(form, member) for member in kind.args)
+    if kind.kind == "list" and form.kind == "list":
+        items = form.parts if form.parts is not None else (form.item or UNKNOWN,)
+        return not kind.args or all(_fits(item, kind.args[0]) for item in items)
+    if kind.kind == "dict" and form.kind == "dict":
+        return not kind.args
+    expected = {"float": ("int", "num"), "None": ("none",)}.get(kind.kind, (kind.kind,))
+    return kind.kind == "Any" or (kind.kind in _SCALARS and form.kind in expected)
 
 
 def form_of_param(param: Param, default_counts: bool) -> Form:

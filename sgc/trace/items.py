@@ -93,6 +93,18 @@ class Items:
         else:
             found(index, new)
 
+    def delete_item(self, value: Any, index: Any) -> None:
+        """`del value[index]`."""
+        if holds_spread(value):
+            raise refuse("an item of a list of run-time length is deleted; make a new list")
+        if holds_symbol(index):
+            raise refuse(KEY if isinstance(value, dict) else "an item is deleted at run time")
+        found = self.trace.runtime.dunder(value, "__delitem__")
+        if found is None:
+            del value[index]
+        else:
+            found(index)
+
     def attribute(self, value: Any, name: str) -> Any:
         """`value.name`; getters of user classes run rewritten."""
         cls = type(value)

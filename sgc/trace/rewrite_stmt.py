@@ -164,7 +164,8 @@ class StatementRewriter(ExpressionRewriter):
             case ast.Attribute(owner, name):
                 place = ast.Attribute(self.expr(owner), self.mangle(name), ast.Del())
             case ast.Subscript(owner, index):
-                place = ast.Subscript(self.expr(owner), self.expr(index), ast.Del())
+                call = self.runtime("delete_item", [self.expr(owner), self.expr(index)], target)
+                return [emit.at(ast.Expr(call), target)]
             case ast.Tuple(items) | ast.List(items):
                 return [made for item in items for made in self._delete_one(item)]
             case _:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sgc.lang.function import ProgramSpec
 from sgc.trace.context import MAX_DEPTH
 from sgc.trace.family import entry_form
-from sgc.trace.form import UNKNOWN, Form
+from sgc.trace.form import UNKNOWN, Form, fits, form_of_annotation
 from sgc.trace.handle import TracedHandle
+from sgc.trace.identity import is_stream
 from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
 from sgc.trace.refusal import Refusal, refuse
 from sgc.trace.region import Region
@@ -43,31 +44,46 @@ class Callee:
     is_done: bool = False
 
 
-def bind(spec: ProgramSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Name -> value of all parameters; types are checked where values are known.
+def bind(
+    trace: Trace, spec: ProgramSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Name -> value of all parameters; types that only a run knows are checked by a node.
 
     Raises InputError as the live program does.
     """
-    plain = replace(spec, params=tuple(replace(p, annotation="") for p in spec.params))
+    signature = spec.signature
+    plain = replace(signature, params=tuple(replace(p, annotation="") for p in spec.params))
     values = plain.arguments(args, kwargs)
+    free = [p.name for p in spec.params if not p.keyword_only and p.name not in spec.bound]
+    given = {*free[: len(args)], *kwargs}
     for param in spec.params:
-        value = values[param.name]
-        if param.annotation and value is not param.default and not holds_symbol(value):
-            try:
-                check_value(value, param.annotation)
-            except ValueError as error:
-                raise InputError(f"{spec.name}: argument {param.name}: {error}") from None
+        if param.annotation and param.name in given:
+            _check_type(trace, f"{spec.name}: argument {param.name}", values[param.name], param)
     return values
+
+
+def _check_type(trace: Trace, label: str, value: Any, param: Param) -> None:
+    if not is_stream(value) and (holds_spread(value) or holds_symbol(value)):
+        if not fits(form_of(value), param.annotation):
+            trace.expr("typed", value, param.annotation, label)
+        return
+    try:
+        check_value(value, param.annotation)
+    except ValueError as error:
+        raise InputError(f"{label}: {error}") from None
 
 
 def call_program(
     trace: Trace, spec: ProgramSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> TracedHandle:
     """`sub(*args, **kwargs)`."""
-    values = {k: trace.runtime.own_argument(v) for k, v in bind(spec, args, kwargs).items()}
+    args = tuple(map(trace.runtime.own_argument, args))
+    kwargs = {k: trace.runtime.own_argument(v) for k, v in kwargs.items()}
+    values = bind(trace, spec, args, kwargs)
     constants = {k: v for k, v in values.items() if not _is_parameter(v)}
     given = {k: v for k, v in values.items() if k not in constants}
-    callee = _callee(trace, spec, constants, {k: form_of(v) for k, v in given.items()})
+    forms = {p.name: _given_form(p, given[p.name]) for p in spec.params if p.name in given}
+    callee = _callee(trace, spec, constants, forms)
     trace.effects += 1
     ordinal = trace.stream.take("c").lower(trace)
     attrs = {
@@ -77,6 +93,12 @@ def call_program(
     }
     node = trace.node(Op.SUB_PROGRAM, attrs)
     return TracedHandle(trace, Symbol(trace.region, node, Form("handle", target=callee)))
+
+
+def _given_form(param: Param, value: Any) -> Form:
+    """Form of an argument; where it is unknown, that of the type that was checked."""
+    form = form_of(value)
+    return form_of_annotation(param.annotation) if form == UNKNOWN else form
 
 
 def _is_parameter(value: Any) -> bool:
@@ -214,7 +236,7 @@ def inline(
     spec = getattr(program, "spec", None)
     if not isinstance(spec, ProgramSpec):
         raise refuse(f"s.call({program!r}); give a program made by @sgc.function")
-    values = bind(spec, args, kwargs)
+    values = bind(trace, spec, args, kwargs)
     with trace.inside(trace.region, state.stream_):
         return run_function(trace, spec, state, values)
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ir.exact import frozen
 
-from sgc_ir.errors import ExprError
+from sgc_ir.errors import ExprError, InputError
 from sgc_ir.expr import FUNCTIONS, check, evaluate
 from sgc_ir.expr_limits import MAX_INT_BITS, MAX_ITEMS, MAX_TEXT
 
@@ -37,7 +37,7 @@ OWN = {  # functions that are not written as a call of the same name
     "getslice": "{0}[{1}:{2}:{3}]",
 }
 SEARCHES = {".startswith", ".endswith", ".find", ".rfind", ".index", ".rindex", ".count"}
-NOT_PYTHON = {"vote", "set", "unpack", "argsort"}
+NOT_PYTHON = {"vote", "set", "unpack", "argsort", "typed"}
 
 small = st.integers(-4, 6)
 words = st.text(st.sampled_from("ab ,\n\t{}0%sÄ😀"), max_size=6)
@@ -404,3 +404,9 @@ def test_check_takes_what_the_table_holds() -> None:
     assert check("concat", 5) is None
     assert check(".format", 3, ("x", "y")) is None
     assert check("sorted", 1, ("reverse",)) is None
+
+
+def test_typed_gives_the_value_or_names_the_argument() -> None:
+    assert evaluate("typed", [["a"], "list[str]", "f: argument x"]) == ["a"]
+    with pytest.raises(InputError, match=r"f: argument x: expected int, got str 'a'"):
+        evaluate("typed", ["a", "int", "f: argument x"])

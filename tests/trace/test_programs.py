@@ -238,3 +238,35 @@ def test_symbol_kept_from_an_earlier_compilation_is_refused() -> None:
 
 def kept_in(keeper: Any, x: Any) -> None:
     keeper.kept = x
+
+
+@sgc.function
+def typed(s, topic: str, number: int = 0, items: list[int] = ()):
+    s += topic + str(number) + sgc.gen("v", max_tokens=1)
+
+
+def test_types_of_sub_program_arguments_are_checked_when_they_are_known() -> None:
+    @sgc.function
+    def program(s, d):
+        s += typed(d["t"], number=d["n"])["v"]
+
+    assert_equal(program, *({"d": d} for d in ({"t": "x", "n": 1}, {"t": 5, "n": 1})))
+    with pytest.raises(sgc.InputError, match="typed: argument number: expected int, got str"):
+        program.run({"t": "x", "n": "y"}, mode="compiled")
+
+
+def test_types_of_inlined_arguments_are_checked_when_they_are_known() -> None:
+    @sgc.function
+    def program(s, d):
+        s.call(typed, d["t"], items=[1, d["n"]])
+
+    assert_equal(program, {"d": {"t": "x", "n": 1}}, {"d": {"t": "x", "n": "y"}})
+
+
+def test_types_of_constant_arguments_are_checked_while_tracing() -> None:
+    @sgc.function
+    def program(s):
+        typed("x", number=None)
+
+    with pytest.raises(sgc.CompileError, match="argument number: expected int"):
+        program.compile()

@@ -304,6 +304,13 @@ def append_to_an_argument(s, x):
     x.append(1)  # here
 
 
+@refused("list of run-time length is deleted")
+def item_deleted_from_a_list_of_run_time_length(s, xs: list[str]):
+    found = [x for x in xs]
+    del found[0]  # here
+    return found
+
+
 @refused("changed in place")
 def store_into_an_argument(s, x):
     x["k"] = 1  # here
