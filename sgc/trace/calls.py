@@ -31,7 +31,6 @@ from sgc.trace.symbol import BIND_ADVICE, Poison, Symbol, SymbolMethod, is_mark
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
 
-_IMMUTABLE = (str, bytes, int, float, bool, complex, tuple, frozenset, type(None), range, type)
 _CHANGING = ("time", "random", "secrets", "uuid")
 _CHANGES_NOTHING = ("re", "datetime", "fractions", "decimal", "pathlib", "uuid", "enum")
 
@@ -188,13 +187,9 @@ class Calls:
     ) -> Any:
         """Call a method of a library's object, whose hidden state no loop body may change."""
         self._check_foreign(method, owner)
-        hides_state = not isinstance(owner, (*_IMMUTABLE, ModuleType))
-        changes = type(owner).__module__.partition(".")[0] not in _CHANGES_NOTHING
-        if self.trace.region.parent is not None and hides_state and changes:
-            raise refuse(
-                f"{_name(method)} of a {type(owner).__name__} in a loop over run-time values: "
-                "its state cannot be followed from pass to pass; use it before or after the loop"
-            )
+        module = type(owner).__module__.partition(".")[0]
+        if module not in _CHANGES_NOTHING and not isinstance(owner, ModuleType | type):
+            self.trace.check_followed(owner, f"`{getattr(method, '__name__', method)}`")
         return self.foreign(method, args, kwargs)
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace import operand as operands
+from sgc.trace.containers import is_followed
 from sgc.trace.form import form_of_expr, is_total
 from sgc.trace.refusal import here, refuse
 from sgc.trace.symbol import Symbol
@@ -57,6 +58,7 @@ class Trace:
         self.partials = 0
         self.size = 0
         self.guards: list[Source] = []
+        self.trials = 0  # operands under evaluation that Python might skip
         self.unrolled: list[list[Any]] = []
         self.graphs: dict[str, Graph] = {}
         self.tools: dict[str, str] = {}
@@ -130,6 +132,15 @@ class Trace:
             place, passes = max(self.unrolled, key=lambda entry: entry[1])
             advice = f"the loop at line {place.line} is unrolled {passes} times"
         raise refuse(f"more than {MAX_NODES} nodes; {advice}")
+
+    def check_followed(self, value: Any, what: str) -> None:
+        """Refuse a change of hidden state where it would have to be undone or repeated."""
+        if (self.region.parent is None and not self.trials) or is_followed(value):
+            return
+        raise refuse(
+            f"{what} of a {type(value).__name__} in a loop or condition over run-time values: its "
+            "state cannot be followed; use it before or after, or keep the value in a list"
+        )
 
     def warn(self, what: str) -> None:
         """Note something that is baked into the graph."""

@@ -89,6 +89,7 @@ class Items:
             raise refuse("an item of a list of run-time length is replaced; make a new list")
         found = self.trace.runtime.dunder(value, "__setitem__")
         if found is None:
+            self.trace.check_followed(value, "an item")
             value[index] = new
         else:
             found(index, new)
@@ -101,6 +102,7 @@ class Items:
             raise refuse(KEY if isinstance(value, dict) else "an item is deleted at run time")
         found = self.trace.runtime.dunder(value, "__delitem__")
         if found is None:
+            self.trace.check_followed(value, "an item")
             del value[index]
         else:
             found(index)
@@ -120,7 +122,7 @@ class Items:
 
     def set_attribute(self, value: Any, name: str, new: Any) -> None:
         """`value.name = new`; setters of user classes run rewritten."""
-        if isinstance(value, type | ModuleType):
+        if isinstance(value, type | ModuleType | FunctionType):
             raise refuse(
                 f"`{value.__name__}.{name}` is changed, which is state of the whole process; keep "
                 "the value in the program"
@@ -129,6 +131,7 @@ class Items:
         if isinstance(found, property) and _is_user(found.fset):
             self.trace.runtime.call(found.fset, value, new)
         else:
+            self.trace.check_followed(value, f"attribute {name}")
             setattr(value, name, new)
 
     def unpack(self, value: Any, count: int, star: int | None) -> list[Any]:

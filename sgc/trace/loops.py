@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from sgc.trace.containers import is_object
 from sgc.trace.counts import ZERO, Count
 from sgc.trace.env import Env
 from sgc.trace.family import BranchStream, RunTimeForks, entry_form
@@ -132,11 +133,8 @@ class _Loop:
                 self._check_appended(container, list(self.base.content(container)))
                 self.lists.append(container)
         else:
-            what = (
-                f"attribute {key}"
-                if hasattr(container, "__dict__")
-                else f"a {type(container).__name__}"
-            )
+            kind = type(container).__name__
+            what = f"attribute {key} of a {kind}" if is_object(container) else f"a {kind}"
             raise self.refuse(
                 f"{what} from outside is changed in its passes, and such carried state is not "
                 "compiled yet; collect the values with one append a pass to a list"

@@ -88,6 +88,8 @@ class Operators:
         if in_place is not None and (done := in_place(b)) is not NotImplemented:
             return done
         found = self._special(a, b, f"__{stem}__", f"__r{stem}__")
+        if found is NotImplemented and hasattr(type(a), f"__i{stem}__"):
+            self.trace.check_followed(a, f"`{op}=`")
         return native(a, b) if found is NotImplemented else found
 
     def _special(self, a: Any, b: Any, name: str, reflected: str) -> Any:
@@ -226,12 +228,15 @@ class Operators:
     def _on_trial(self, operand: Callable[[], Any], fn: str) -> Any:
         """Evaluate an operand that Python might skip: it must not fail, nor do anything."""
         before = Snapshot(self.trace)
+        self.trace.trials += 1
         try:
             value = operand()
         except (Refusal, Exception) as error:
             before.restore()
             reason = error.error.reason if isinstance(error, Refusal) else repr(error)
             raise self._skipped(fn, reason) from error
+        finally:
+            self.trace.trials -= 1
         if before.has_effects or any(True for _ in before.changes()):
             raise self._skipped(fn, "it may fail, or it does something")
         self._check_fresh(before, value)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from types import CellType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from sgc.trace.env import Env
+from sgc.trace.containers import content_of, is_container, is_user_class, put_content
 from sgc.trace.operand import walk
 from sgc.trace.source import is_user_file
 from sgc.trace.symbol import MARKS
@@ -156,7 +156,7 @@ def contents(start: Iterable[Any]) -> dict[int, tuple[Any, Any]]:
             todo.extend(value)
         elif isinstance(value, type | ModuleType):
             todo.extend(_members(value))
-        elif _is_container(value):
+        elif is_container(value):
             content = content_of(value)
             found[id(value)] = (value, content)
             todo.extend(content.values() if isinstance(content, dict) else content)
@@ -170,52 +170,5 @@ def _members(owner: Any) -> list[Any]:
         file = getattr(owner, "__file__", None)
         is_user = file is not None and is_user_file(file)
     else:
-        is_user = _is_user_class(owner)
+        is_user = is_user_class(owner)
     return list(vars(owner).values()) if is_user else []
-
-
-def _is_container(value: Any) -> bool:
-    if isinstance(value, list | dict | set | Env):
-        return True
-    return _is_user_object(value)
-
-
-def _is_user_object(value: Any) -> bool:
-    if not hasattr(value, "__dict__") or isinstance(value, type | ModuleType):
-        return False
-    module = type(value).__module__
-    return not module.startswith(("sgc.", "sgc_")) and _is_user_class(type(value))
-
-
-def _is_user_class(cls: type) -> bool:
-    import sys
-
-    module = sys.modules.get(cls.__module__)
-    file = getattr(module, "__file__", None)
-    return cls.__module__ == "__main__" if file is None else is_user_file(file)
-
-
-def content_of(value: Any) -> Any:
-    """A shallow copy of what is in a container."""
-    if isinstance(value, Env):
-        return dict(value.slots)
-    if isinstance(value, dict):
-        return dict(value)
-    if isinstance(value, list | set):
-        return list(value)
-    return dict(vars(value))
-
-
-def put_content(value: Any, content: Any) -> None:
-    """Give a container the content of a copy."""
-    if isinstance(value, list):
-        value[:] = content
-        return
-    if isinstance(value, set):
-        value.clear()
-        value.update(content)
-        return
-    target = value.slots if isinstance(value, Env) else value
-    mapping = target if isinstance(target, dict) else vars(target)
-    mapping.clear()
-    mapping.update(content)

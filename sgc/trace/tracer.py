@@ -9,10 +9,11 @@ from typing import Any
 from sgc.lang.current import driving
 from sgc.lang.function import ProgramSpec
 from sgc.trace.audit import audited
+from sgc.trace.containers import put_content
 from sgc.trace.context import Trace
 from sgc.trace.form import form_of_param
 from sgc.trace.refusal import Refusal, place_of
-from sgc.trace.snapshot import contents, put_content, reach_of_function
+from sgc.trace.snapshot import contents, reach_of_function
 from sgc.trace.subprogram import Callee, Driver, trace_graph
 from sgc_ir.errors import CompileError
 from sgc_ir.graph import MISSING, Graph, Program

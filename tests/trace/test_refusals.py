@@ -7,9 +7,11 @@ from __future__ import annotations
 import collections
 import functools
 import inspect
+import io
 import itertools
 import json
 import re
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +49,13 @@ def test_refused_with_line_expression_and_advice(fn: Callable[..., Any], words: 
 
 class Mutable:
     count = 0
+
+
+class Slotted:
+    __slots__ = ("n",)
+
+    def __init__(self):
+        self.n = 0
 
 
 @sgc.function
@@ -306,7 +315,7 @@ def append_to_an_argument(s, x):
 
 @refused("list of run-time length is deleted")
 def item_deleted_from_a_list_of_run_time_length(s, xs: list[str]):
-    found = [x for x in xs]
+    found = [x + "." for x in xs]
     del found[0]  # here
     return found
 
@@ -338,11 +347,46 @@ def iterator_used_up_in_passes(s, xs: list[str]):
     return [next(letters) + x for x in xs]  # here
 
 
-@refused("state cannot be followed from pass to pass")
+@refused("`write` of a StringIO.*its state cannot be followed")
 def hidden_state_in_passes(s, xs: list[str]):
-    seen = collections.deque()
+    seen = io.StringIO()
     for _ in xs:
-        seen.append("1")  # here
+        seen.write("1")  # here
+
+
+@refused("a deque from outside is changed in its passes")
+def deque_filled_in_passes(s, xs: list[str]):
+    seen = collections.deque()
+    for _ in xs:  # here
+        seen.append("1")
+
+
+@refused("attribute n of a \\w+ from outside is changed in its passes")
+def slot_changed_in_passes(s, xs: list[str]):
+    box = Slotted()
+    for _ in xs:  # here
+        box.n += 1
+
+
+@refused("attribute n of a \\w+ from outside is changed in its passes")
+def namespace_changed_in_passes(s, xs: list[str]):
+    box = types.SimpleNamespace(n=0)
+    for _ in xs:  # here
+        box.n += 1
+
+
+@refused("`add.calls` is changed, which is state of the whole process")
+def attribute_of_a_function(s, xs: list[str]):
+    def add(x):
+        return x
+
+    add.calls = 0  # here
+
+
+@refused("operand of this `and` is evaluated only sometimes.*write")
+def hidden_state_in_an_operand(s, x: str):
+    seen = io.StringIO()
+    return x and seen.write("1")  # here
 
 
 @refused(r"`try` around run-time values.*move it out of the `try`")
