@@ -48,16 +48,18 @@ class EngineCore:
         self.trie = PromptTrie(config.stats_tokens)
         self.scheduler = Scheduler(self.cache, config, self.metrics)
 
-    def add(self, request: Request) -> None:
-        """Queue a request; one that can never fit is answered at once."""
-        reason = self.scheduler.too_large(request)
+    def add(self, *requests: Request) -> None:
+        """Queue the requests of one call; if one can never fit, all are answered at once."""
+        reason = next(filter(None, map(self.scheduler.too_large, requests)), None)
         if reason is not None:
             advice = "shorten the prompt, lower max_tokens or give the engine more KV memory"
-            self._fail(request, BackendError(f"{reason}; {advice}"))
+            for request in requests:
+                self._fail(request, BackendError(f"{reason}; {advice}"))
             return
-        if request.call_prompt:
-            self.trie.add_prompt(request.tokens[: request.call_prompt].copy())
-        self.scheduler.add(request)
+        for request in requests:
+            if request.call_prompt:
+                self.trie.add_prompt(request.tokens[: request.call_prompt].copy())
+            self.scheduler.add(request)
 
     def cancel(self, request: Request) -> None:
         """Drop a request; its slots are free at once and `on_done` is not called."""

@@ -115,8 +115,7 @@ class Engine:
             return not self._closing
 
     def _add(self, requests: Sequence[Request]) -> None:
-        for request in requests:
-            self.core.add(request)
+        self.core.add(*requests)
 
     def _cancel(self, requests: Sequence[Request]) -> None:
         for request in requests:

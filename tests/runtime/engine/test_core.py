@@ -172,6 +172,19 @@ def test_a_request_that_can_never_fit_fails_alone() -> None:
         raise huge.outcome.error or AssertionError
 
 
+def test_a_call_with_a_request_that_can_never_fit_starts_none_of_its_others() -> None:
+    core = make_core(30)
+    fine, huge = Ask([2, 3]), Ask(range(2, 40))
+    core.add(fine.request, huge.request)
+    assert not core.step()
+    for ask in (fine, huge):
+        assert ask.outcome is not None
+        with pytest.raises(BackendError, match="need 45 KV slots"):
+            raise ask.outcome.error or AssertionError
+    assert core.trie.optimal_hit_rate() is None  # no prompt was taken
+    check_memory(core)
+
+
 def test_just_fitting_fits() -> None:
     core = make_core(17)
     ask = Ask(range(2, 12), SamplingParams(temperature=0, max_tokens=8, ignore_eos=True))
