@@ -49,6 +49,10 @@ _COMPARE: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
 _DATA = (list, tuple, dict)
 
 
+class _Skipped(Refusal):
+    """An operand that Python might skip cannot be recorded."""
+
+
 class Operators:
     """The part of the runtime that rewritten operators call."""
 
@@ -95,7 +99,7 @@ class Operators:
     def _special(self, a: Any, b: Any, name: str, reflected: str) -> Any:
         """What methods of user classes give, or NotImplemented where they have no say."""
         tries = [(a, name, b), (b, reflected, a)]
-        if type(b) is not type(a) and isinstance(a, object) and _is_subclass(b, a):
+        if type(b) is not type(a) and issubclass(type(b), type(a)):
             tries.reverse()
         for owner, method, other in tries:
             if isinstance(owner, Primitive) or is_mark(owner):
@@ -231,6 +235,9 @@ class Operators:
         self.trace.trials += 1
         try:
             value = operand()
+        except _Skipped:
+            before.restore()
+            raise  # the innermost operand says it; a recursion would say it once a level
         except (Refusal, Exception) as error:
             before.restore()
             reason = error.error.reason if isinstance(error, Refusal) else repr(error)
@@ -249,17 +256,14 @@ class Operators:
                 "would be read-only; give a copy, list(...) or dict(...)"
             )
 
-    def _skipped(self, fn: str, reason: str) -> BaseException:
+    def _skipped(self, fn: str, reason: str) -> _Skipped:
         what = "conditional expression" if fn == "if" else f"`{fn}`"
-        return refuse(
+        refusal = refuse(
             f"an operand of this {what} is evaluated only sometimes at run time, and such "
             f"branches are not compiled yet ({reason}); compute it before, annotate the arguments' "
             f"types, or {BIND_ADVICE}"
         )
-
-
-def _is_subclass(b: Any, a: Any) -> bool:
-    return type(b) is not type(a) and issubclass(type(b), type(a))
+        return _Skipped(refusal.error)
 
 
 def sorted_keys(values: Any) -> list[Any]:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from dataclasses import dataclass, field
-
-Refuse = Callable[[ast.AST, str], BaseException]
 
 
 @dataclass
