@@ -147,15 +147,6 @@ class Trace:
         self.warnings[f"{here()}: {what}"] = None
 
     @contextmanager
-    def unguarded(self) -> Iterator[None]:
-        """A graph of its own: its run-time errors reach no `try` of the caller."""
-        before, self.guards = self.guards, []
-        try:
-            yield
-        finally:
-            self.guards = before
-
-    @contextmanager
     def inside(self, region: Region, stream: Stream | None = None) -> Iterator[None]:
         """Record into `region` (and run on `stream`) inside the block."""
         before = (self.region, self.stream) if hasattr(self, "region") else None

@@ -170,7 +170,8 @@ def trace_graph(
     region = Region(trace, callee.name, spec.place)
     stream = Stream(trace, region, ROOT_STREAM, f"the stream of {spec.name}")
     own = params if params is not None else _params(spec, forms)
-    with trace.inside(region, stream), trace.unguarded():
+    guards, trace.guards = trace.guards, []
+    with trace.inside(region, stream):
         values = {p.name: _argument(region, p, forms[p.name]) for p in own}
         given = {**own_copy(dict(constants)), **values}
         arguments = {p.name: given[p.name] for p in spec.params}
@@ -178,6 +179,7 @@ def trace_graph(
         check_result(spec, value)
         callee.value = form_of(value)
         _return(trace, spec, stream, value)
+    trace.guards = guards
     callee.variables = {name: entry_form(entry) for name, entry in stream.variables.items()}
     callee.unsure = frozenset(n for n, entry in stream.variables.items() if may_be_unset(entry))
     nodes = tuple(region.nodes)
