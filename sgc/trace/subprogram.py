@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +159,23 @@ def identity(value: Any) -> Any:
     return "object", id(value)
 
 
+@contextmanager
+def _without_guards(trace: Trace, spec: ProgramSpec) -> Iterator[None]:
+    """No `try` of the caller takes what the callee raises: that fails where its result is read."""
+    guards, trace.guards = trace.guards, []
+    try:
+        yield
+    except Exception as error:
+        if not guards:
+            raise
+        raise refuse(
+            f"{spec.name} raises {type(error).__name__} inside of a `try`, which would take it "
+            "at another place than when it runs; call it before the `try`"
+        ) from error
+    finally:
+        trace.guards = guards
+
+
 def trace_graph(
     trace: Trace,
     spec: ProgramSpec,
@@ -170,8 +188,7 @@ def trace_graph(
     region = Region(trace, callee.name, spec.place)
     stream = Stream(trace, region, ROOT_STREAM, f"the stream of {spec.name}")
     own = params if params is not None else _params(spec, forms)
-    guards, trace.guards = trace.guards, []
-    with trace.inside(region, stream):
+    with _without_guards(trace, spec), trace.inside(region, stream):
         values = {p.name: _argument(region, p, forms[p.name]) for p in own}
         given = {**own_copy(dict(constants)), **values}
         arguments = {p.name: given[p.name] for p in spec.params}
@@ -179,7 +196,6 @@ def trace_graph(
         check_result(spec, value)
         callee.value = form_of(value)
         _return(trace, spec, stream, value)
-    trace.guards = guards
     callee.variables = {name: entry_form(entry) for name, entry in stream.variables.items()}
     callee.unsure = frozenset(n for n, entry in stream.variables.items() if may_be_unset(entry))
     nodes = tuple(region.nodes)

@@ -320,6 +320,19 @@ def item_deleted_from_a_list_of_run_time_length(s, xs: list[str]):
     return found
 
 
+@sgc.function
+def raises_when_traced(s, x):
+    raise ValueError("no")
+
+
+@refused("raises_when_traced raises ValueError inside of a `try`.*before the `try`")
+def callee_that_raises_inside_a_handler(s, x):
+    try:
+        raises_when_traced(0)  # here
+    except ValueError:
+        s += "caught"
+
+
 @refused("changed in place")
 def store_into_an_argument(s, x):
     x["k"] = 1  # here
