@@ -25,7 +25,7 @@ from sgc.trace.operand import holds_spread, holds_symbol, walk
 from sgc.trace.refusal import is_rewritten, refuse
 from sgc.trace.rewriter import rewrite
 from sgc.trace.snapshot import reach_of_function
-from sgc.trace.source import is_user_file
+from sgc.trace.source import is_user_file, is_user_function
 from sgc.trace.symbol import BIND_ADVICE, Poison, Symbol, SymbolMethod, is_mark
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Calls:
         if _is_own(cls.__module__):
             return self.own(cls, args, kwargs)
         if not _is_plain_class(cls) or not holds_symbol((args, kwargs)):
-            is_user = _is_user(init) and new is object.__new__ and type(cls) is type
+            is_user = is_user_function(init) and new is object.__new__ and type(cls) is type
             if not is_user:
                 return self.foreign(cls, args, kwargs)
         if _is_generated(cls):
@@ -138,7 +138,7 @@ class Calls:
         if new is not object.__new__:
             return self.foreign(cls, args, kwargs)
         made = new(cls)
-        if _is_user(init):
+        if is_user_function(init):
             self.call(init, made, *args, **kwargs)
         elif args or kwargs:
             raise TypeError(f"{cls.__name__}() takes no arguments")
@@ -196,12 +196,8 @@ class Calls:
 def _is_own(module: str | None) -> bool:
     name = module or ""
     return name.startswith(("sgc.lang.", "sgc.trace.", "sgc_ir.")) or name in (
-        "sgc.program", "sgc.running", "sgc.compile", "sgc",
+        "sgc.program", "sgc.compile", "sgc",
     )  # fmt: skip
-
-
-def _is_user(fn: Any) -> bool:
-    return type(fn) is FunctionType and is_user_file(fn.__code__.co_filename)
 
 
 def _is_generated(cls: type) -> bool:
@@ -215,7 +211,7 @@ def _is_generated(cls: type) -> bool:
 
 def _is_plain_class(cls: type) -> bool:
     return type(cls) is type and (
-        _is_generated(cls) or _is_user(getattr(cls, "__init__"))  # noqa: B009
+        _is_generated(cls) or is_user_function(getattr(cls, "__init__"))  # noqa: B009
     )
 
 

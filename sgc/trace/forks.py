@@ -17,12 +17,12 @@ from sgc.trace.stream import (
     Stream,
     Written,
     check_gathered,
-    is_unnamed,
     may_be_unset,
 )
 from sgc.trace.symbol import Symbol, is_mark
 from sgc_ir.graph import Ref
 from sgc_ir.ops import Op
+from sgc_runtime.executor.stream import is_unnamed
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace

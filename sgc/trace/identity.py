@@ -10,11 +10,6 @@ from sgc.trace.refusal import refuse
 from sgc_ir.ops import Op
 
 
-def is_stream(value: Any) -> bool:
-    """Whether `value` is a state, fork, handle, generator or walk of the tracer."""
-    return bool(getattr(type(value), "_sgc_stream", False))
-
-
 def is_same(a: Any, b: Any) -> bool:
     """`a is b`. Refuses where a run decides, as for a branch of this pass and branch 0."""
     if a is b:

@@ -10,7 +10,7 @@ from sgc.trace.family import RunTimeForks
 from sgc.trace.form import Form
 from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
 from sgc.trace.refusal import refuse
-from sgc.trace.source import is_user_file
+from sgc.trace.source import is_user_function
 from sgc.trace.symbol import BIND_ADVICE, KEY, Poison, Spread, Symbol, is_mark
 from sgc_ir.ops import Op
 
@@ -112,10 +112,10 @@ class Items:
         cls = type(value)
         if cls.__module__ != "builtins" and not is_mark(value):
             found = getattr(cls, name, None)
-            if isinstance(found, property) and _is_user(found.fget):
+            if isinstance(found, property) and is_user_function(found.fget):
                 return self.trace.runtime.call(found.fget, value)
             func = getattr(found, "func", None)
-            if type(found).__name__ == "cached_property" and _is_user(func):
+            if type(found).__name__ == "cached_property" and is_user_function(func):
                 made = self.trace.runtime.call(func, value) if name not in vars(value) else None
                 return vars(value).setdefault(name, made)
         return getattr(value, name)
@@ -128,7 +128,7 @@ class Items:
                 "the value in the program"
             )
         found = None if is_mark(value) else getattr(type(value), name, None)
-        if isinstance(found, property) and _is_user(found.fset):
+        if isinstance(found, property) and is_user_function(found.fset):
             self.trace.runtime.call(found.fset, value, new)
         else:
             self.trace.check_followed(value, f"attribute {name}")
@@ -190,10 +190,6 @@ class Items:
         if type(value) is Symbol or holds_spread(value):
             return self.trace.expr("len", value)
         return len(value)
-
-
-def _is_user(fn: Any) -> bool:
-    return type(fn) is FunctionType and is_user_file(fn.__code__.co_filename)
 
 
 def _is_run_time_index(index: Any) -> bool:

@@ -10,7 +10,7 @@ from sgc.trace.generator import TracedGenerator, materialize
 from sgc.trace.operand import holds_spread, holds_symbol
 from sgc.trace.ordering import sort_in_place
 from sgc.trace.refusal import refuse
-from sgc.trace.symbol import BIND_ADVICE, KEY, Poison, Spread, Symbol, is_mark
+from sgc.trace.symbol import BIND_ADVICE, KEY, Poison, Spread, Symbol, is_mark, is_stream
 from sgc.trace.walk import Walk
 from sgc_ir.expr_methods import METHODS
 
@@ -48,7 +48,7 @@ class Methods:
         self, owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         runtime = self.trace.runtime
-        if getattr(type(owner), "_sgc_stream", False):
+        if is_stream(owner):
             return runtime.own(getattr(owner, name), args, kwargs)
         found = runtime.attribute(owner, name)
         if isinstance(owner, ModuleType | type) or type(found) in (FunctionType, MethodType):

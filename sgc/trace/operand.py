@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.trace.form import Form, form_of_constant
 from sgc.trace.refusal import refuse
-from sgc.trace.symbol import MARKS, Poison, Spread, Symbol
+from sgc.trace.symbol import MARKS, Poison, Spread, Symbol, is_stream
 from sgc_ir.graph import Ref
 from sgc_ir.ops import Op
 
@@ -94,7 +94,7 @@ def holds_spread(value: Any) -> bool:
 
 
 def _is_stream(value: Any) -> bool:
-    return getattr(type(value), "_sgc_stream", False)
+    return is_stream(value)
 
 
 def walk(root: Any) -> Iterator[Any]:

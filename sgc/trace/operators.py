@@ -8,12 +8,12 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.primitives import Primitive
-from sgc.trace.identity import is_same, is_stream
+from sgc.trace.identity import is_same
 from sgc.trace.operand import form_of, holds_spread, holds_symbol
 from sgc.trace.refusal import Refusal, refuse
 from sgc.trace.snapshot import Snapshot
 from sgc.trace.source import is_user_file
-from sgc.trace.symbol import BIND_ADVICE, KEY, Poison, Symbol, is_mark
+from sgc.trace.symbol import BIND_ADVICE, KEY, Poison, Symbol, is_mark, is_stream
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
@@ -222,7 +222,7 @@ class Operators:
             return a() if self.trace.runtime.truth(test) else b()
         left, right = self._on_trial(a, "if"), self._on_trial(b, "if")
         for value in (left, right):
-            if isinstance(value, Primitive) or getattr(type(value), "_sgc_stream", False):
+            if isinstance(value, Primitive) or is_stream(value):
                 raise refuse(
                     "a conditional expression on a run-time value that gives a primitive, stream "
                     "or handle is not compiled yet; only plain values can be chosen"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sgc.trace.loops import run_loop
 from sgc.trace.operand import form_of, holds_spread, holds_symbol
 from sgc.trace.refusal import refuse
-from sgc.trace.symbol import Spread, Symbol, is_mark
+from sgc.trace.symbol import Spread, Symbol, is_mark, is_stream
 from sgc.trace.walk import Leaf, as_walk
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _check_data(items: Any) -> None:
 
 
 def _is_stream(value: Any) -> bool:
-    return getattr(type(value), "_sgc_stream", False)
+    return is_stream(value)
 
 
 def sort_in_place(trace: Trace, items: list[Any], key: Any = None, reverse: Any = False) -> None:

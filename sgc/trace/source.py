@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import Any
 
 from sgc.lang.source import source_at
 from sgc.trace.refusal import CodeText, refuse
@@ -129,6 +130,11 @@ def is_user_file(filename: str) -> bool:
         return bool(linecache.getlines(filename))  # notebook cells
     real = os.path.realpath(filename)
     return not any(real == root or real.startswith(root + os.sep) for root in _library_roots())
+
+
+def is_user_function(fn: Any) -> bool:
+    """Whether `fn` is a plain Python function of a file whose code is rewritten."""
+    return type(fn) is FunctionType and is_user_file(fn.__code__.co_filename)
 
 
 # -- files that changed after they were loaded ------------------------------------------------

@@ -22,7 +22,7 @@ from sgc.trace.counts import ZERO, Count
 from sgc.trace.form import STR, Form, form_of_gen
 from sgc.trace.operand import form_of, holds_symbol
 from sgc.trace.refusal import refuse
-from sgc.trace.symbol import Spread, Symbol, is_mark
+from sgc.trace.symbol import Spread, Symbol, is_mark, is_stream
 from sgc_ir.graph import ROOT_STREAM, Ref
 from sgc_ir.ops import Op
 from sgc_ir.params import normalize
@@ -61,11 +61,6 @@ class Gathered:
     """A variable that `join` made of those of the branches."""
 
     entries: tuple[Any, ...]
-
-
-def is_unnamed(name: str) -> bool:
-    """Whether the name is one of an unnamed gen."""
-    return name[:1] == "_" and name[1:].isdecimal()
 
 
 class Stream:
@@ -371,7 +366,7 @@ def _check_value(value: Any) -> None:
     refuse_block(value)
     if isinstance(value, TracedHandle):
         raise refuse('a sub-program was appended; append its h["v"], h.text() or h.value')
-    if getattr(type(value), "_sgc_stream", False):
+    if is_stream(value):
         raise refuse('a branch was appended; append its f["v"] or f.text(), or join it')
     if callable(value):
         name = getattr(value, "__name__", repr(value))

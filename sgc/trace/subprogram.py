@@ -12,13 +12,12 @@ from sgc.trace.context import MAX_DEPTH
 from sgc.trace.family import entry_form
 from sgc.trace.form import UNKNOWN, Form, fits, form_of_annotation
 from sgc.trace.handle import TracedHandle
-from sgc.trace.identity import is_stream
 from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
 from sgc.trace.refusal import Refusal, refuse
 from sgc.trace.region import Region
 from sgc.trace.state import TracedState
 from sgc.trace.stream import Stream, may_be_unset
-from sgc.trace.symbol import Symbol, is_mark
+from sgc.trace.symbol import Symbol, is_mark, is_stream
 from sgc_ir.errors import InputError
 from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Param, Ref
 from sgc_ir.ops import Op
@@ -105,7 +104,7 @@ def _given_form(param: Param, value: Any) -> Form:
 def _is_parameter(value: Any) -> bool:
     if isinstance(value, TracedHandle):
         return True
-    if getattr(type(value), "_sgc_stream", False):
+    if is_stream(value):
         raise refuse("a stream is passed to a sub-program, which has one of its own; use s.call")
     return is_mark(value) or holds_spread(value) or holds_symbol(value)
 
@@ -234,10 +233,12 @@ def run_function(
 
 
 def check_result(spec: ProgramSpec, value: Any) -> None:
-    """Refuse a return value that is, or holds, a branch or a handle."""
-    if getattr(type(value), "_sgc_stream", False):
+    """Refuse a return value that is, or holds, a branch, a handle or an iterator."""
+    if is_stream(value):
         raise refuse(
-            f"{spec.name} returns a stream; return its variables or text", place=spec.place
+            f"{spec.name} returns a branch, handle or iterator; "
+            "return its variables, its text or list(...)",
+            place=spec.place,
         )
     if isinstance(value, list | tuple | dict):
         for item in value.values() if isinstance(value, dict) else value:

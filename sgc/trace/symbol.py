@@ -189,6 +189,11 @@ class Poison:
 MARKS = (Symbol, SymbolMethod, Spread, Poison)
 
 
+def is_stream(value: Any) -> bool:
+    """Whether `value` is a state, fork, handle, generator or walk of the tracer."""
+    return bool(getattr(type(value), "_sgc_stream", False))
+
+
 def is_mark(value: Any) -> bool:
     """Whether `value` itself is a symbol or a marker."""
     return type(value) in MARKS

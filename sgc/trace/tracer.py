@@ -88,7 +88,7 @@ def _traced(spec: ProgramSpec, constants: Mapping[str, Any]) -> Program:
     except (Exception, SystemExit) as error:
         place = place_of(error.__traceback__)
         raise CompileError(
-            f"{type(error).__name__} while tracing {spec.name}: {error}",
+            f"{type(error).__name__} while tracing {spec.name}: {' '.join(str(error).split())}",
             place.file or spec.file,
             place.line or spec.first_line,
         ) from error

@@ -10,7 +10,7 @@ from sgc.trace.form import INT, UNKNOWN, Form
 from sgc.trace.lengths import Length, length_of, shortest
 from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
 from sgc.trace.refusal import refuse
-from sgc.trace.symbol import Symbol
+from sgc.trace.symbol import Symbol, is_stream
 from sgc_ir.graph import Param
 
 if TYPE_CHECKING:
@@ -168,4 +168,4 @@ def _constant(trace: Trace, value: Any) -> Leaf:
 
 def _is_data(value: Any) -> bool:
     form: Form = form_of(value)
-    return form.is_data and not getattr(type(value), "_sgc_stream", False)
+    return form.is_data and not is_stream(value)
