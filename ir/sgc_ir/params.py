@@ -121,8 +121,20 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """Where the seconds of one model call went: in the queue, before and after its first token."""
+
+    waiting: float = 0.0
+    prefill: float = 0.0
+    decode: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class CallResult:
     """What a backend returns for one gen (one sample) or select.
+
+    `token_ids`, `pending`, `residual` and `rolled_back` are all that `BackendStream.restore` needs
+    to go on as if the call had been made.
 
     Attributes:
         text: decoded text without stop text and EOS; for select the chosen choice.
@@ -131,6 +143,10 @@ class CallResult:
         matched: the stop string, regex or token id that ended the call, or None.
         complete: False when `max_tokens` cut a regex or grammar short.
         meta: further plain data: `logprobs`, `top_logprobs`, `scores` (choice order) ...
+        pending: bytes of a character that the last id begins and that are not in `text`.
+        residual: the end of `text` that `token_ids` do not hold, since a stop cut their last one.
+        rolled_back: ids at the prompt's end that `token_ids` replace (`heal`).
+        timing: seconds of the call, where the backend measures them.
     """
 
     text: str
@@ -140,3 +156,7 @@ class CallResult:
     complete: bool = True
     usage: Usage = field(default_factory=Usage)
     meta: Mapping[str, Any] = field(default_factory=dict)
+    pending: bytes = b""
+    residual: str = ""
+    rolled_back: int = 0
+    timing: Timing | None = None

@@ -57,6 +57,8 @@ class Call:
         node: dynamic path of the node, for example `f0[2]/g1`.
         stream: dynamic path of its stream ("" is the root).
         row: input row index.
+        instance: number of the program instance in this process, in the order of their starts;
+            older instances may be served first.
         params: resolved parameters; for `select` their `choices` and `method`.
         seeds: one 63-bit seed a sample (length `params.n`).
         end_of_turn: inside a role: the template's end-of-turn token also ends the call.
@@ -73,6 +75,7 @@ class Call:
     end_of_turn: bool = False
     on_text: Callable[[str], None] | None = None
     view: PromptView | None = None
+    instance: int = 0
 
     @property
     def prompt(self) -> str:
@@ -102,6 +105,11 @@ class BackendStream(Protocol):
 
     async def select(self, call: Call) -> CallResult:
         """Score `call.params.choices`, append the best; `meta["scores"]` in choice order."""
+        ...
+
+    async def restore(self, call: Call, results: Sequence[CallResult]) -> None:
+        """Go on as if `generate(call)` or `select(call)` had just given `results`, without
+        computing anything."""
         ...
 
     def fork(self) -> BackendStream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
@@ -151,6 +152,7 @@ class RunContext:
         self.has_backend = backend is not None
         self.defaults = defaults or RunDefaults()
         self.row = row
+        self.instance = next(_instances)
         self.scope = Scope(program)
         self.on_event = on_event
         self.stream_text = stream_text or on_event is not None
@@ -270,4 +272,5 @@ class RunContext:
 
 
 _CHATML = ChatML()
+_instances = itertools.count()
 _READY = Cell.of(None)

@@ -66,6 +66,7 @@ class ModelCall(Op):
             node=node,
             stream=core.path,
             row=ctx.row,
+            instance=ctx.instance,
             params=params,
             seeds=call_seeds(params, ctx.defaults.seed, ctx.row, node),
             end_of_turn=prompt.open_turn is not None,
