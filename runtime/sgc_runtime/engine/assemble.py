@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 
 import torch
 
 from sgc_runtime.cache.kv_pool import KVPool
+from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore, Model
 from sgc_runtime.engine.engine import Engine
 from sgc_runtime.engine.memory import pool_tokens
 from sgc_runtime.engine.options import EngineOptions
 from sgc_runtime.engine.seams import Seams
+from sgc_runtime.engine.stream import TokenStream
 from sgc_runtime.engine.vocabulary import Vocabulary
 from sgc_runtime.model.config import ModelConfig
+from sgc_runtime.sampling.healing import MAX_HEALED_IDS, Healing, TokenPrefixes, num_healed
 
 
 class LoadedEngine:
@@ -54,6 +58,21 @@ class LoadedEngine:
         self.end_of_turn_ids = self.eos_ids | frozenset(vocabulary.end_of_turn_ids)
         self.unconditional: dict[tuple[int, ...], tuple[float, ...]] = {}
         self._calls_before = vocabulary.calls
+
+    @cached_property
+    def prefixes(self) -> TokenPrefixes:
+        """All ids that the model may choose, by the beginning of their text."""
+        num_ids = min(self.vocab_size, self.vocabulary.vocab_size)
+        return TokenPrefixes(self.vocabulary.token_bytes, num_ids)
+
+    def num_healed(self, stream: TokenStream) -> int:
+        """Ids at the end of the prompt of `stream` that a gen with `heal` generates anew."""
+        ids = stream.ids[-MAX_HEALED_IDS - 1 :].tolist()
+        return num_healed(ids, stream.literal_bytes, self.prefixes)
+
+    def healing(self, ids: Ids) -> Healing | None:
+        """What makes a gen spell the text of `ids` first; None for no ids."""
+        return Healing(self.prefixes, ids.tolist()) if len(ids) else None
 
     def stats(self) -> dict[str, int | float | None]:
         """Counters of the engine under the names of `--stats`."""

@@ -15,8 +15,6 @@ def check_params(params: SamplingParams, vocab_size: int) -> None:
     for name in ("regex", "json_schema", "grammar", "dtype"):
         if getattr(params, name) is not None:
             raise BackendError(f"the local engine does not apply {name} yet; {_ADVICE}")
-    if params.heal:
-        raise BackendError(f"the local engine does not apply heal to a gen yet; {_ADVICE}")
     if params.distribution == "exact":
         raise BackendError(f"the local engine does not sample exact distributions yet; {_ADVICE}")
     _check_ids("logit_bias", map(int, params.logit_bias or {}), vocab_size)

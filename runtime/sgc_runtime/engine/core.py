@@ -113,7 +113,7 @@ class EngineCore:
     def _watch(self, request: Request, token: int) -> None:
         assert request.watcher is not None
         if request.watcher.push(token):
-            self._end_generation(request, request.watcher.num_kept)
+            self._end_generation(request, request.watcher.num_kept_output)
 
     def _end_generation(self, request: Request, num_kept: int) -> None:
         # Decode made everything behind the prompt but the last token's KV.

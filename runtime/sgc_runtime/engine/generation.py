@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sgc_ir.params import CallResult, Usage
 from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.engine.assemble import LoadedEngine
@@ -32,7 +34,7 @@ async def generate(loaded: LoadedEngine, stream: TokenStream, call: Call) -> lis
     waiter = Waiter(loaded.engine)
     requests = [_request(loaded, stream, call, waiter, i) for i in range(params.n)]
     outcomes = await waiter.run(requests)
-    results = [_result(loaded, requests, outcomes, i) for i in range(params.n)]
+    results = [_result(loaded, requests, outcomes, i, len(prompt)) for i in range(params.n)]
     for result in results:
         loaded.engine.core.metrics.add_call(result.usage)
     _go_on(stream, requests[0], outcomes[0])
@@ -42,19 +44,28 @@ async def generate(loaded: LoadedEngine, stream: TokenStream, call: Call) -> lis
 def _request(
     loaded: LoadedEngine, stream: TokenStream, call: Call, waiter: Waiter, sample: int
 ) -> Request:
-    prompt, params = stream.ids, call.params
+    params = call.params
+    taken_back = loaded.num_healed(stream) if params.heal else 0
+    prompt, healed = np.split(stream.ids, [len(stream.ids) - taken_back])
     watcher = OutputWatcher(
         params,
         loaded.vocabulary,
         loaded.end_of_turn_ids if call.end_of_turn else loaded.eos_ids,
         pending=stream.pending,
-        drop_blank=not stream.pending and loaded.vocabulary.at_start(prompt[-2:].tolist()),
+        drop_blank=not stream.pending and loaded.vocabulary.at_start(stream.ids[-2:].tolist()),
+        healing=loaded.healing(healed),
         on_text=waiter.on_text(call.on_text) if call.on_text and sample == 0 else None,
     )
     return Request(
         prompt,
         on_done=waiter.on_done,
-        row=SamplingRow(params, call.seeds[sample], prompt, watcher.held_back()),
+        row=SamplingRow(
+            params,
+            call.seeds[sample],
+            prompt,
+            held_back=watcher.held_back(),
+            healing=loaded.healing(healed),
+        ),
         watcher=watcher,
         prefix=stream.prefix,
         call_prompt=len(prompt) if sample == 0 else 0,
@@ -62,7 +73,11 @@ def _request(
 
 
 def _result(
-    loaded: LoadedEngine, requests: list[Request], outcomes: list[Outcome], sample: int
+    loaded: LoadedEngine,
+    requests: list[Request],
+    outcomes: list[Outcome],
+    sample: int,
+    num_prompt_ids: int,
 ) -> CallResult:
     request = requests[sample]
     watcher = request.watcher
@@ -73,9 +88,9 @@ def _result(
         prompt_tokens=request.num_prompt if counts_prompt else 0,
         # The samples share one prompt: computed once is computed.
         cached_tokens=min(o.cached_tokens for o in outcomes) if counts_prompt else 0,
-        completion_tokens=len(request.output),
+        completion_tokens=watcher.num_tokens,
     )
-    kept = request.output[: watcher.num_kept]
+    kept = request.output[: watcher.num_kept_output]
     return CallResult(
         text=watcher.text,
         token_ids=kept.tolist(),
@@ -83,13 +98,15 @@ def _result(
         matched=watcher.matched,
         usage=usage,
         meta=_logprob_meta(loaded, request, kept),
+        rolled_back=num_prompt_ids - request.num_prompt if len(kept) else 0,
     )
 
 
 def _go_on(stream: TokenStream, request: Request, outcome: Outcome) -> None:
     watcher = request.watcher
     assert watcher is not None
-    ids = request.tokens[: request.num_prompt + watcher.num_kept].copy()
+    kept = watcher.num_kept_output
+    ids = request.tokens[: request.num_prompt + kept].copy() if kept else stream.ids
     stream.go_on(ids, outcome.node, watcher.pending, watcher.residual)
 
 
@@ -98,7 +115,9 @@ def _logprob_meta(loaded: LoadedEngine, request: Request, kept: Ids) -> dict[str
     assert request.row is not None
     params = request.row.params
     meta: dict[str, Any] = {}
-    found = list(zip(kept.tolist(), request.logprobs, strict=False))
+    assert request.watcher is not None
+    first = request.watcher.num_healed  # tokens of the prompt's own text
+    found = list(zip(kept[first:].tolist(), request.logprobs[first:], strict=False))
     if params.logprobs:
         meta["logprobs"] = [_entry(loaded, token, x.logprob) for token, x in found]
     if params.top_logprobs:

@@ -108,7 +108,7 @@ class Request:
 
     @property
     def max_new(self) -> int:
-        return 0 if self.row is None else self.row.params.max_tokens
+        return 0 if self.row is None else self.row.max_new
 
     @property
     def num_growth(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class TokenStream:
             drops it.
         prefix: where the KV of the first ids was last seen in the tree; nothing locks it.
         templated: `ids` hold text of a chat template.
+        literal_bytes: the last so many bytes of the text of `ids` came from the program, not from
+            the model or from a chat template.
     """
 
     ids: Ids = field(default_factory=lambda: _EMPTY)
@@ -37,6 +39,7 @@ class TokenStream:
     pending: bytes = b""
     prefix: Prefix | None = None
     templated: bool = False
+    literal_bytes: int = 0
 
     def append(self, pieces: Sequence[Text]) -> None:
         """Add text at the end."""
@@ -44,7 +47,7 @@ class TokenStream:
 
     def fork(self) -> TokenStream:
         """An independent stream with the same content; nothing is copied."""
-        return TokenStream(self.ids, self.pieces, self.pending, self.prefix, self.templated)
+        return replace(self)
 
     def resolve(self, seams: Seams) -> Ids:
         """Encode what is not encoded yet; the ids of the whole prompt.
@@ -58,6 +61,7 @@ class TokenStream:
         if self.pieces:
             joined = seams.join(self.ids, self.pieces, len(self.pending))
             self.replace(joined.ids, joined.kept)
+            self.literal_bytes = _literal_bytes(self.literal_bytes, self.pieces)
             self.pieces, self.pending = (), b""
         if not len(self.ids):
             bos = seams.vocabulary.bos_id
@@ -77,6 +81,13 @@ class TokenStream:
 
     def go_on(self, ids: Ids, node: Node | None, pending: bytes = b"", residual: str = "") -> None:
         """A call has ended: these are the ids now, cached up to the end of `node`."""
-        self.ids, self.pending = ids, pending
+        self.ids, self.pending, self.literal_bytes = ids, pending, 0
         self.prefix = Prefix(node, node.end) if node is not None else None
         self.pieces = (Text(residual),) if residual else ()
+
+
+def _literal_bytes(before: int, pieces: Sequence[Text]) -> int:
+    count = before
+    for piece in pieces:
+        count = 0 if piece.control else count + len(piece.text.encode())
+    return count

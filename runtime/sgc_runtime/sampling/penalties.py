@@ -18,7 +18,7 @@ def adjust_logits(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
     1. repetition penalty r: of each id in prompt or sample, x / r if x > 0, else x * r;
     2. frequency and presence penalty: x - frequency * count - presence, for sampled ids;
     3. logit bias;
-    4. minus infinity for ids that `min_tokens` holds back.
+    4. minus infinity for ids that `min_tokens` holds back, and for all that healing rules out.
     """
     _repetition(logits, rows)
     _add(logits, [row.counts.ids for row in rows], [_count_penalties(row) for row in rows])
@@ -27,6 +27,16 @@ def adjust_logits(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
     if held:
         index = torch.tensor(held, device=logits.device).T
         logits[index[0], index[1]] = -torch.inf
+    for i, row in enumerate(rows):
+        allowed = row.allowed_now
+        if allowed is not None:
+            _keep_only(logits[i], allowed)
+
+
+def _keep_only(logits: torch.Tensor, allowed: Ints) -> None:
+    index = torch.from_numpy(allowed).to(logits.device)
+    kept = logits[index]
+    logits.fill_(-torch.inf)[index] = kept
 
 
 def _repetition(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:

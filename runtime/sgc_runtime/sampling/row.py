@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sgc_ir.params import SamplingParams
-from sgc_runtime.sampling.token_counts import TokenCounts
+from sgc_runtime.sampling.healing import Healing
+from sgc_runtime.sampling.token_counts import Ints, TokenCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,24 @@ class SamplingRow:
         counts: occurrences of each sampled id; kept only when a penalty asks for it.
         seen: those of prompt and sample; kept only for the repetition penalty.
         bias_ids, bias: ids, and what is added to the logit of each.
+        healing: text of the prompt that the first tokens must spell, or None.
+        max_new: tokens that may be sampled, `params.max_tokens` and those that heal.
+        num_healed: tokens so far that hold nothing but such text; they count as prompt.
     """
 
-    __slots__ = ("bias", "bias_ids", "counts", "held_back", "params", "seed", "seen", "step")
+    __slots__ = (
+        "bias",
+        "bias_ids",
+        "counts",
+        "healing",
+        "held_back",
+        "max_new",
+        "num_healed",
+        "params",
+        "seed",
+        "seen",
+        "step",
+    )
 
     def __init__(
         self,
@@ -40,6 +56,7 @@ class SamplingRow:
         seed: int,
         prompt: Sequence[int] | npt.NDArray[np.int32] = (),
         held_back: Collection[int] = (),
+        healing: Healing | None = None,
     ) -> None:
         self.params = params
         self.seed = seed
@@ -50,22 +67,37 @@ class SamplingRow:
         bias = params.logit_bias or {}
         self.bias_ids = np.array([int(token) for token in bias], np.int64)
         self.bias = np.array(list(bias.values()), np.float64)
+        self.healing = healing
+        self.max_new = params.max_tokens + (healing.num_ids if healing is not None else 0)
+        self.num_healed = 0
 
     @property
     def plain(self) -> bool:
         """Whether the logits are used as they are (apart from temperature and filters)."""
         p = self.params
-        return not (p.logit_bias or self.held_back_now or p.repetition_penalty != 1.0) and (
-            p.frequency_penalty == 0.0 == p.presence_penalty
-        )
+        changed = p.logit_bias or self.held_back_now or p.repetition_penalty != 1.0 or self.heals
+        return not changed and p.frequency_penalty == 0.0 == p.presence_penalty
+
+    @property
+    def heals(self) -> bool:
+        """Whether the next token must go on with the prompt's own text."""
+        return self.healing is not None and self.healing.active
+
+    @property
+    def allowed_now(self) -> Ints | None:
+        """The ids that may come next, or None for all."""
+        return self.healing.allowed() if self.healing is not None and self.heals else None
 
     @property
     def held_back_now(self) -> Collection[int]:
-        return self.held_back if self.step < self.params.min_tokens else ()
+        return self.held_back if self.step - self.num_healed < self.params.min_tokens else ()
 
     def advance(self, token: int) -> None:
         """Count a sampled token."""
         self.step += 1
+        if self.healing is not None and self.heals and not self.healing.take(token):
+            self.num_healed += 1
+            return
         p = self.params
         if p.frequency_penalty != 0.0 or p.presence_penalty != 0.0:
             self.counts.add(token)

@@ -29,7 +29,6 @@ from sgc_runtime.executor.backend import Media
         ({"json_schema": True}, "json_schema"),
         ({"grammar": "start: /a/"}, "grammar"),
         ({"dtype": "int"}, "dtype"),
-        ({"heal": True}, "heal"),
         ({"logit_bias": {"99999": 1.0}}, "logit_bias.*99999"),
         ({"stop_token_ids": (99999,)}, "stop_token_ids.*99999"),
         ({"max_tokens": 5000}, "3 prompt tokens and 5000 more exceed .* 1024"),
