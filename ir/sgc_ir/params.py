@@ -128,6 +128,13 @@ class Timing:
     prefill: float = 0.0
     decode: float = 0.0
 
+    @property
+    def total(self) -> float:
+        return self.waiting + self.prefill + self.decode
+
+    def __add__(self, other: Timing) -> Timing:
+        return Timing(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Timing)))
+
 
 @dataclass(frozen=True, slots=True)
 class CallResult:

@@ -44,14 +44,19 @@ class Tally:
         self.backend = backend
 
     def rates(self) -> str:
-        """Tokens a second and hit rate up to now, in short."""
+        """Tokens a second and hit rate up to now, and what the backend does, in short."""
         asked, cached, made = (
             max(getattr(self.usage, name), self.backend.get(name) or 0)
             for name in ("prompt_tokens", "cached_tokens", "completion_tokens")
         )
         failed = f", {self.failed} failed" if self.failed else ""
         hit_rate = 100 * cached / max(asked, 1)
-        return f"{made / self.seconds:.0f} tokens/s, hit rate {hit_rate:.0f} %{failed}"
+        now = "".join(
+            f", {self.backend[what]} {what}"
+            for what in ("running", "waiting")
+            if self.backend.get(what) is not None
+        )
+        return f"{made / self.seconds:.0f} tokens/s, hit rate {hit_rate:.0f} %{now}{failed}"
 
     def stop(self, backend: Mapping[str, Any]) -> None:
         """The last row has ended. A backend that loaded its model meanwhile says how long."""

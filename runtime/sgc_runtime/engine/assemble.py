@@ -75,14 +75,17 @@ class LoadedEngine:
         return Healing(self.prefixes, ids.tolist()) if len(ids) else None
 
     def stats(self) -> dict[str, int | float | None]:
-        """Counters of the engine under the names of `--stats`."""
-        core = self.engine.core
+        """Counters of the engine under the names of `--stats`, and how many requests are
+        `running` and `waiting` now."""
+        core, scheduler = self.engine.core, self.engine.core.scheduler
         counters = core.metrics.to_dict()
         asked = counters["prompt_tokens"]
         return {
             **counters,
             "hit_rate": counters["cached_tokens"] / asked if asked else None,
             "optimal_hit_rate": core.trie.optimal_hit_rate(),
+            "running": len(scheduler.prefilling) + len(scheduler.running),
+            "waiting": len(scheduler.waiting),
             "tokenizer_calls": self.vocabulary.calls - self._calls_before,
         }
 

@@ -1,0 +1,65 @@
+"""What each node of a program cost over all rows of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sgc_ir.params import CallResult, Timing, Usage
+
+MAX_NODES = 2_000  # more are counted together, so that a run over endless loops stays bounded
+OTHERS = "..."
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+@dataclass(slots=True)
+class NodeStats:
+    """Sums over the calls of one node; `timing` in seconds, as far as the backend measures."""
+
+    source: str | None
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    timing: Timing = field(default_factory=Timing)
+
+
+class NodeTable:
+    """Nodes by program, path (branches of one fork counted together) and variable.
+
+    Event-loop thread only, but for `to_list`.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[str, str, str], NodeStats] = {}
+
+    def add(
+        self, program: str, node: str, name: str, source: Any, results: Sequence[CallResult]
+    ) -> None:
+        """Count one model call that is done."""
+        key = (program, _INDEX.sub("[*]", node), name)
+        found = self._nodes.get(key)
+        if found is None:
+            found = self._new(key, source)
+        found.calls += 1
+        for result in results:
+            found.usage += result.usage
+        timings = [result.timing for result in results if result.timing is not None]
+        if timings:  # the samples of one call run side by side: the slowest one counts
+            found.timing += max(timings, key=lambda t: t.total)
+
+    def _new(self, key: tuple[str, str, str], source: Any) -> NodeStats:
+        if len(self._nodes) >= MAX_NODES:
+            key, source = (key[0], OTHERS, ""), None
+        return self._nodes.setdefault(key, NodeStats(str(source) if source else None))
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """One dict a node, in the order of the first calls, for `--stats`."""
+        return [
+            {"program": program, "node": node, "name": name, "source": stats.source}
+            | {"calls": stats.calls}
+            | asdict(stats.usage)
+            | {f"{part}_seconds": seconds for part, seconds in asdict(stats.timing).items()}
+            for (program, node, name), stats in list(self._nodes.items())
+        ]
