@@ -20,6 +20,7 @@ from sgc_runtime.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:  # brings in torch, which programs without model calls need not wait for
     from sgc_runtime.engine.assemble import LoadedEngine
+    from sgc_runtime.engine.seams import Seams
 
 
 class LocalBackend:
@@ -50,6 +51,7 @@ class LocalBackend:
         self.name = f"local:{self._model}" + (f":{dtype}" if dtype else "")
         self._lock = threading.RLock()
         self._tokenizer: Tokenizer | None = None
+        self._seams: Seams | None = None
         self._loading: Future[LoadedEngine] | None = None
         self._load_seconds = 0.0
         self._closed = False
@@ -65,6 +67,17 @@ class LocalBackend:
     @property
     def chat_template(self) -> ChatTemplate:
         return self.tokenizer.chat_template
+
+    async def seams(self) -> Seams:
+        """How text joins ids; known without the model. Raises ModelError."""
+        if self._seams is None:
+            self._seams = await asyncio.to_thread(self._make_seams)
+        return self._seams
+
+    def _make_seams(self) -> Seams:
+        from sgc_runtime.engine.seams import Seams
+
+        return Seams(self.tokenizer, self._options.seam)
 
     def open(self) -> BackendStream:
         return LocalStream(self, TokenStream())
@@ -155,6 +168,11 @@ class LocalStream:
         from sgc_runtime.engine.selection import select
 
         return await select(await self._backend.engine(), self._tokens, call)
+
+    async def restore(self, call: Call, results: Sequence[CallResult]) -> None:
+        from sgc_runtime.engine.restore import restore
+
+        restore(self._tokens, await self._backend.seams(), call.params, results[0])
 
     def fork(self) -> BackendStream:
         return LocalStream(self._backend, self._tokens.fork())

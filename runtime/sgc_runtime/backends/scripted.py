@@ -153,6 +153,10 @@ class ScriptedStream:
             text=choices[best], finish_reason="choice", usage=usage, meta={"scores": scores}
         )
 
+    async def restore(self, call: Call, results: Sequence[CallResult]) -> None:
+        """Append the text that the call gave; it is not logged."""
+        self._texts.append(results[0].text)
+
     def fork(self) -> ScriptedStream:
         """A stream with the same prompt."""
         other = ScriptedStream(self._backend, self._texts)

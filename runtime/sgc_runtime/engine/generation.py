@@ -98,6 +98,8 @@ def _result(
         matched=watcher.matched,
         usage=usage,
         meta=_logprob_meta(loaded, request, kept),
+        pending=watcher.pending,
+        residual=watcher.residual,
         rolled_back=num_prompt_ids - request.num_prompt if len(kept) else 0,
     )
 
