@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -16,11 +17,21 @@ from sgc_ir.errors import InputError
 from sgc_runtime.executor.backend import Backend, RunDefaults
 from sgc_runtime.executor.context import BackendSource, Event, RunContext
 from sgc_runtime.executor.loop import run_sync, wrap
+from sgc_runtime.executor.node_log import NodeLog
+from sgc_runtime.executor.policy import Policies
 from sgc_runtime.executor.state import FinishedState
 
 Values = Mapping[str, Any]
 Execute = Callable[[Values, RunContext, contextvars.Context], Coroutine[Any, Any, FinishedState]]
-RUN_OPTIONS = ("backend", "mode", "seed", *(f.name for f in sampling_fields()))
+RUN_OPTIONS = (
+    "backend",
+    "mode",
+    "seed",
+    *(f.name for f in sampling_fields()),
+    "deadline",
+    "row_deadline",
+    "retries",
+)
 BATCH_OPTIONS = (*RUN_OPTIONS, "parallel")
 
 
@@ -35,20 +46,41 @@ class Job:
     settings: RunSettings
     defaults: RunDefaults  # one object for all rows: what depends on it is worked out once
     context: contextvars.Context
+    policies: Policies | None = None
 
     async def row(
-        self, index: int, values: Values, on_event: Callable[[Event], None] | None = None
+        self,
+        index: int,
+        values: Values,
+        on_event: Callable[[Event], None] | None = None,
+        log: NodeLog | None = None,
     ) -> FinishedState:
-        """Run one row; to be awaited on the runtime's loop."""
-        ctx = RunContext(self.backend, self.defaults, index, self.name, on_event)
-        return await self.execute(values, ctx, self.context)
+        """Run one row; to be awaited on the runtime's loop. `log` is the row's journal."""
+        ctx = RunContext(
+            self.backend,
+            self.defaults,
+            index,
+            self.name,
+            on_event,
+            log=log,
+            policies=self.policies,
+        )
+        seconds = self.settings.row_deadline
+        if seconds is None:
+            return await self.execute(values, ctx, self.context)
+        timer = asyncio.get_running_loop().call_later(seconds, ctx.expire, seconds)
+        try:
+            return await self.execute(values, ctx, self.context)
+        finally:
+            timer.cancel()
 
 
 class Runnable(ABC):
     """A program that can be run.
 
     Options of `run`, `arun` and `stream`: `backend`, `mode` ("auto" | "compiled" |
-    "interpreted"), `seed`, and the sampling values of `sgc.settings.RunSettings`. A keyword that is
+    "interpreted"), `seed`, `deadline`, `row_deadline`, `retries`, and the sampling values of
+    `sgc.settings.RunSettings`. A keyword that is
     an argument of the program is the argument; such an option goes into `options={...}`.
     """
 
@@ -182,7 +214,8 @@ class Runnable(ABC):
         else:
             source = backend if isinstance(backend, BackendSource) else BackendSource.of(backend)
         defaults = RunDefaults(settings.params, settings.seed)
-        return Job(self.name, mode, execute, source, settings, defaults, contextvars.copy_context())
+        context, policies = contextvars.copy_context(), settings.policies()
+        return Job(self.name, mode, execute, source, settings, defaults, context, policies)
 
 
 def _merge(options: dict[str, Any], more: Values | None) -> dict[str, Any]:

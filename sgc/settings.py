@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from sgc_ir.errors import InputError
 from sgc_ir.params import SamplingParams
+from sgc_runtime.executor.policy import EVERY, Policies
 
 Mode = Literal["auto", "compiled", "interpreted"]
 MODES: tuple[str, ...] = get_args(Mode)
+PerNode = float | Mapping[str, float] | None  # for all nodes, or by name (`*`: all others)
 _SAMPLING = SamplingParams()
 
 
-def _facts(help: str, group: str, metavar: str = "") -> dict[str, str]:
-    return {"help": help, "group": group, "metavar": metavar}
+def _facts(help: str, group: str, metavar: str = "", per_node: type | None = None) -> Any:
+    """Metadata of a field; `per_node`: the type of values that may be given node by node."""
+    return {"help": help, "group": group, "metavar": metavar, "per_node": per_node}
 
 
 def _sampling(name: str, help: str, metavar: str = "") -> Any:
@@ -51,6 +55,27 @@ class RunSettings:
     parallel: int = field(
         default=64, metadata=_facts("rows that run at the same time, at most", "run", "N")
     )
+    deadline: PerNode = field(
+        default=None,
+        metadata=_facts(
+            "seconds that one attempt at a node may take; NAME=S for one variable or tool",
+            "run",
+            "[NAME=]S",
+            float,
+        ),
+    )
+    row_deadline: float | None = field(
+        default=None, metadata=_facts("seconds that a row may take", "run", "S")
+    )
+    retries: PerNode = field(
+        default=0,
+        metadata=_facts(
+            "further attempts at a node that failed; NAME=N for one variable or tool",
+            "run",
+            "[NAME=]N",
+            int,
+        ),
+    )
 
     def __post_init__(self) -> None:
         from sgc_ir.params import normalize
@@ -67,11 +92,21 @@ class RunSettings:
             raise InputError(f"seed={self.seed!r}; give a whole number")
         if not _is_int(self.parallel) or self.parallel < 1:
             raise InputError(f"parallel={self.parallel!r}; give a whole number above 0")
+        checked_deadline("row_deadline", self.row_deadline)
+        self.policies()
 
     @property
     def params(self) -> SamplingParams:
         """The sampling values, for gens that do not set them."""
         return SamplingParams(**{f.name: getattr(self, f.name) for f in sampling_fields()})
+
+    def policies(self) -> Policies | None:
+        """Deadlines and retries of the nodes, None when none are set."""
+        deadlines = _by_name("deadline", self.deadline, checked_deadline)
+        retries = _by_name("retries", self.retries, checked_retries)
+        if not any(deadlines.values()) and not any(retries.values()):
+            return None
+        return Policies({k: v for k, v in deadlines.items() if v is not None}, retries)
 
 
 def sampling_fields() -> tuple[Field[Any], ...]:
@@ -82,6 +117,30 @@ def sampling_fields() -> tuple[Field[Any], ...]:
 def make_settings(values: Mapping[str, Any]) -> RunSettings:
     """Settings from the values that were given; None means the default."""
     return RunSettings(**{k: v for k, v in values.items() if v is not None})
+
+
+def checked_deadline(name: str, value: Any) -> Any:
+    """`value` if it is None or a number of seconds above 0. Raises InputError."""
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        if value is None or 0 < value < math.inf:
+            return value
+    raise InputError(f"{name}={value!r}; give seconds, above 0")
+
+
+def checked_retries(name: str, value: Any) -> int:
+    """`value` if it is a whole number, 0 or more. Raises InputError."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise InputError(f"{name}={value!r}; give a whole number, 0 or more")
+
+
+def _by_name(name: str, value: Any, check: Callable[[str, Any], Any]) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return {EVERY: check(name, value)}
+    for key in value:
+        if not isinstance(key, str) or not key:
+            raise InputError(f"{name}={dict(value)!r}; give names of variables or tools, or '*'")
+    return {key: check(f"{name}[{key!r}]", item) for key, item in value.items()}
 
 
 def _is_int(value: Any) -> bool:

@@ -6,7 +6,9 @@
     +-- GenerationError   a node of a running program failed (program, instance, node, source)
     +-- ToolError         a Python tool raised, or is not registered
     +-- BackendError      a backend failed or refuses what was asked of it
+    +-- DeadlineError     a node or a row took too long (a TimeoutError as well)
     +-- ModelError        a model or tokenizer cannot be loaded
+    +-- JournalError      a run's journal cannot be written, read or continued
     +-- InputError        an argument or input row is missing, unknown or of the wrong type
     +-- ExprError         an expression leaves the closed, bounded set of `sgc_ir.expr`
 
@@ -78,8 +80,16 @@ class BackendError(SgcError):
     """A backend failed, cannot be had, or refuses a parameter by name."""
 
 
+class DeadlineError(SgcError, TimeoutError):
+    """A node or a row took longer than its deadline."""
+
+
 class ModelError(SgcError):
     """A model file or tokenizer is missing, damaged or of an unknown kind."""
+
+
+class JournalError(SgcError):
+    """A journal that is damaged, in use, or of another run, or that cannot be written."""
 
 
 class InputError(SgcError):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
+from functools import partial
 from typing import Any, get_args, get_origin, get_type_hints
 
 import click
+
+from sgc_runtime.executor.policy import EVERY
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -45,6 +48,10 @@ def _option(field: Field[Any], hint: Any) -> Decorator:
         return click.option(*names, is_flag=True, flag_value=value, type=bool, **shared)
     flag = f"--{flag}"
     shared["metavar"] = field.metadata.get("metavar") or None
+    per_node = field.metadata.get("per_node")
+    if per_node is not None:
+        callback = partial(_per_node, kind=per_node)
+        return click.option(flag, multiple=True, callback=callback, **shared)
     if get_origin(hint) is tuple:
         return click.option(flag, multiple=True, type=get_args(hint)[0], **shared)
     choices = _literals(hint)
@@ -52,6 +59,23 @@ def _option(field: Field[Any], hint: Any) -> Decorator:
         return click.option(flag, type=click.Choice(choices), **{**shared, "metavar": None})
     plain = next((a for a in get_args(hint) if a is not type(None)), hint)
     return click.option(flag, type=plain, **shared)
+
+
+def _per_node(
+    context: click.Context, option: click.Parameter, given: tuple[str, ...], kind: type
+) -> dict[str, Any] | None:
+    """Values by variable or tool name; what is given without a name is for all others."""
+    values: dict[str, Any] = {}
+    for text in given:
+        name, found, number = text.rpartition("=")
+        name = name if found else EVERY
+        if not name or name in values:
+            raise click.BadParameter(f"{text!r}: {'there is no name' if not name else 'twice'}")
+        try:
+            values[name] = kind(number)
+        except ValueError:
+            raise click.BadParameter(f"{text!r}; give {option.metavar}") from None
+    return values or None
 
 
 def _literals(hint: Any) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from sgc.lang.current import current_driver
-from sgc_ir.errors import SgcError, ToolError
+from sgc_ir.errors import InputError, SgcError, ToolError
 
 Effect = Literal["pure", "repeatable", "irreversible"]
 EFFECTS: tuple[str, ...] = get_args(Effect)
@@ -22,11 +22,15 @@ class Tool:
     Attributes:
         effect: "pure" (no effect, any order), "repeatable" (may run again, keeps program order)
             or "irreversible" (must not run twice, keeps program order).
+        deadline: seconds that one attempt may take; None: what the run says.
+        retries: attempts after the first; None: what the run says.
     """
 
     fn: Callable[..., Any]
     name: str
     effect: str
+    deadline: float | None = None
+    retries: int | None = None
 
     @property
     def origin(self) -> str:
@@ -43,15 +47,24 @@ _USED: ContextVar[dict[str, Tool] | None] = ContextVar("sgc_used_tools", default
 
 
 def tool(
-    fn: Callable[..., Any] | None = None, *, effect: Effect | None = None, name: str | None = None
+    fn: Callable[..., Any] | None = None,
+    *,
+    effect: Effect | None = None,
+    name: str | None = None,
+    deadline: float | None = None,
+    retries: int | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Register a function as a tool: `@sgc.tool(effect="pure" | "repeatable" | "irreversible")`.
 
     Args:
         effect: must be given; a wrong guess could run an order twice.
         name: the registered name, by default the function's own.
+        deadline: seconds that one attempt may take. A plain function runs in a thread, which
+            cannot be ended: after the deadline the row goes on without it.
+        retries: attempts after the first; not for irreversible tools.
 
-    Raises ToolError without an effect or with an unknown one.
+    Raises ToolError without an effect or with an unknown one, and for a deadline or retries that
+    have no meaning.
     """
     label = getattr(fn, "__name__", "tool") if fn is not None else (name or "tool")
     if fn is not None or effect not in EFFECTS:
@@ -59,14 +72,27 @@ def tool(
         raise ToolError(
             f"{label}: {given}; write @sgc.tool(effect=...) with one of {', '.join(EFFECTS)}"
         )
+    _check_policy(label, effect, deadline, retries)
     chosen: str = effect
 
     def register(function: Callable[..., Any]) -> Tool:
-        found = Tool(function, name or function.__name__, chosen)
+        found = Tool(function, name or function.__name__, chosen, deadline, retries)
         _REGISTRY.setdefault(found.name, {})[found.origin] = found
         return found
 
     return register
+
+
+def _check_policy(label: str, effect: str, deadline: Any, retries: Any) -> None:
+    from sgc.settings import checked_deadline, checked_retries
+
+    try:
+        checked_deadline("deadline", deadline)
+        checked_retries("retries", 0 if retries is None else retries)
+    except InputError as error:
+        raise ToolError(f"{label}: {error}") from None
+    if retries and effect == "irreversible":
+        raise ToolError(f"{label}: retries={retries}; an irreversible tool must not run twice")
 
 
 def tool_named(name: str) -> Tool:

@@ -9,11 +9,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sgc_ir.errors import BackendError
+from sgc_ir.errors import BackendError, DeadlineError, GenerationError
 from sgc_ir.params import Usage
 from sgc_runtime.executor.backend import Backend, BackendStream, ChatTemplate, RunDefaults
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.chatml import ChatML
+from sgc_runtime.executor.node_log import NodeLog
+from sgc_runtime.executor.policy import Policies
 
 Order = tuple[int, ...]  # program order of nodes; compared item by item
 
@@ -132,6 +134,8 @@ class RunContext:
         program: name of the program, for error messages.
         on_event: called with each `Event`, on the event-loop thread.
         stream_text: ask the backend for text pieces although `on_event` is None.
+        log: the row's journal.
+        policies: deadlines and retries of the nodes.
     """
 
     def __init__(
@@ -142,6 +146,8 @@ class RunContext:
         program: str = "",
         on_event: Callable[[Event], None] | None = None,
         stream_text: bool = False,
+        log: NodeLog | None = None,
+        policies: Policies | None = None,
     ) -> None:
         if backend is None:
             self.source = BackendSource(_no_backend)
@@ -156,13 +162,16 @@ class RunContext:
         self.scope = Scope(program)
         self.on_event = on_event
         self.stream_text = stream_text or on_event is not None
+        self.log = log
+        self.policies = policies
         self.usage = Usage()
         self.cancelled: BaseException | None = None
+        self._ended_by: BaseException | None = None
         self._errors: dict[int, tuple[Order, BaseException]] = {}
         self._acknowledged: list[BaseException] = []  # kept alive: known by identity
         self._streams: list[Abortable] = []
         self._backend_streams: set[BackendStream] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], str] = {}  # with their nodes
         self._busy = 0
         self._idle: Cell | None = None
 
@@ -176,14 +185,16 @@ class RunContext:
     def first_error(self, prefix: Order = ()) -> BaseException | None:
         """The first error in program order that no `except` took, or the cancellation; only those
         of one program instance with the `prefix` of its scope."""
-        if self.cancelled is not None:
-            return self.cancelled
+        if self._ended_by is not None:
+            return self._ended_by
         found = [item for item in self._errors.values() if item[0][: len(prefix)] == prefix]
         return min(found, key=lambda item: item[0])[1] if found else None
 
     def acknowledge(self, error: BaseException) -> None:
         """An `except` of the program took `error`: streams that it stopped go on after what they
         were given so far."""
+        if self.cancelled is not None:
+            return
         self._errors.pop(id(error), None)
         self._acknowledged.append(error)
         for stream in self._streams:
@@ -208,6 +219,8 @@ class RunContext:
 
     async def wait_idle(self) -> None:
         """Wait until no stream and no tool of this row has anything left to do."""
+        if self.cancelled is not None:
+            return
         if self._idle is None:
             self._idle = Cell()
             if self._busy == 0:
@@ -216,28 +229,48 @@ class RunContext:
         self._idle.then(lambda _: None if future.done() else future.set_result(None))
         await future
 
-    def spawn(self, coro: Coroutine[Any, Any, None]) -> None:
-        """Run `coro` as a task that `cancel` cancels."""
+    def spawn(self, coro: Coroutine[Any, Any, None], node: str) -> None:
+        """Run `coro`, a call of `node`, as a task that `cancel` cancels."""
         task = asyncio.get_running_loop().create_task(coro)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = node
+        task.add_done_callback(self._tasks.pop)
 
     def add_stream(self, stream: Abortable) -> None:
         """Register a stream; `cancel` and `acknowledge` reach it."""
         self._streams.append(stream)
-        if self.cancelled is not None:
-            stream.abort(self.cancelled)
+        if self._ended_by is not None:
+            stream.abort(self._ended_by)
 
-    def cancel(self) -> None:
+    def cancel(self, error: BaseException | None = None) -> None:
         """Stop the row: no further call is issued, calls in flight are cancelled, and whatever is
-        still pending fails with `asyncio.CancelledError`."""
+        still pending fails with `error`, by default `asyncio.CancelledError`."""
         if self.cancelled is not None:
             return
         self.cancelled = asyncio.CancelledError("the run was cancelled")
+        self._ended_by = error or self.cancelled
         for task in list(self._tasks):
             task.cancel()
         for stream in self._streams:
-            stream.abort(self.cancelled)
+            stream.abort(self._ended_by)
+
+    def expire(self, seconds: float) -> None:
+        """The row's deadline has passed: it ends now with a GenerationError that names the nodes
+        in flight, whether or not they let themselves be cancelled."""
+        if self.cancelled is not None:
+            return
+        nodes = list(dict.fromkeys(self._tasks.values()))
+        cause = DeadlineError(f"the row took longer than its deadline of {seconds:g} s")
+        error = GenerationError(
+            f"{cause}; in flight: {_listed(nodes)}",
+            program=self.scope.program,
+            instance=self.row,
+            node=nodes[0] if nodes else "",
+        )
+        error.__cause__ = cause
+        self.cancel(error)
+        if self._idle is not None:
+            idle, self._idle = self._idle, None
+            idle.set(None)
 
     # -- backend
 
@@ -255,6 +288,12 @@ class RunContext:
         """The chat template; loads the backend and may block. Any thread."""
         return self.source.load().chat_template if self.has_backend else _CHATML
 
+    async def backend_ready(self) -> None:
+        """Wait until the backend has loaded its model, which no deadline counts."""
+        ready = getattr(self.source.backend, "ready", None)
+        if ready is not None:
+            await ready()
+
     def opened(self, stream: BackendStream) -> BackendStream:
         """Note an open backend stream, so that `close` closes it."""
         self._backend_streams.add(stream)
@@ -271,6 +310,14 @@ class RunContext:
             self.closed(stream)
 
 
+def _listed(nodes: list[str]) -> str:
+    if not nodes:
+        return "no node"
+    more = f" and {len(nodes) - _MAX_LISTED} more" if len(nodes) > _MAX_LISTED else ""
+    return ", ".join(nodes[:_MAX_LISTED]) + more
+
+
+_MAX_LISTED = 8
 _CHATML = ChatML()
 _instances = itertools.count()
 _READY = Cell.of(None)

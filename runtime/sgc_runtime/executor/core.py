@@ -9,6 +9,7 @@ from sgc_ir.errors import GenerationError, SgcError
 from sgc_runtime.executor.backend import BackendStream
 from sgc_runtime.executor.cell import Cell, as_cell
 from sgc_runtime.executor.context import Order, RunContext, Scope
+from sgc_runtime.executor.policy import GaveUp
 from sgc_runtime.executor.prompt import Prompt, PromptError
 from sgc_runtime.executor.shared_prefix import SharedPrefix, open_stream
 
@@ -197,7 +198,11 @@ class StreamCore:
         """`cause` as a GenerationError that names the node."""
         if isinstance(cause, GenerationError):
             return cause
-        error = GenerationError(_reason(cause), **self.place(op))
+        reason = ""
+        if isinstance(cause, GaveUp):
+            reason = f" (after {cause.attempts} attempts)"
+            cause = cause.error
+        error = GenerationError(_reason(cause) + reason, **self.place(op))
         error.__cause__ = cause
         return error
 
@@ -239,6 +244,11 @@ class StreamCore:
             self._backend_stream.append(self.prompt.unsent)
             self.prompt.unsent = []
         return self._backend_stream
+
+    def renew_stream(self) -> None:
+        """Leave the backend stream to a call that does not end, and go on with a fork of it."""
+        assert self._backend_stream is not None, "no backend stream to renew"
+        self._backend_stream = self.ctx.opened(self._backend_stream.fork())
 
     def hint(self, facts: dict[str, Any]) -> None:
         """Tell the backend what follows, if it has this stream already."""

@@ -12,6 +12,7 @@ from sgc_runtime.executor.backend import Backend, BackendStream, Call
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.context import Event, Order
 from sgc_runtime.executor.core import Op, StreamCore
+from sgc_runtime.executor.dispatch import BadAnswer, call_model
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.seeds import call_seeds
 from sgc_runtime.executor.values import meta_of, value_of
@@ -73,7 +74,7 @@ class ModelCall(Op):
             on_text=self._listener(core) if ctx.stream_text else None,
             view=prompt,
         )
-        ctx.spawn(self._invoke(core, stream, call))
+        ctx.spawn(self._invoke(core, stream, call), node)
 
     def _listener(self, core: StreamCore) -> Callable[[str], None]:
         def on_text(text: str) -> None:
@@ -90,16 +91,19 @@ class ModelCall(Op):
 
     async def _invoke(self, core: StreamCore, stream: BackendStream, call: Call) -> None:
         try:
-            if call.params.choices is not None:
-                results = [await stream.select(call)]
-            else:
-                results = await stream.generate(call)
+            name = self.pending.name
+            results = await call_model(core, name, stream, call, lambda: self._restart(core))
             if core.in_flight(self):
                 self._finish(core, call.params, results)
         except asyncio.CancelledError:
             if core.ctx.cancelled is not None:
                 raise
             core.fail(self, BackendError("the backend cancelled the call"))
+        except BadAnswer as error:
+            if core.in_flight(self):
+                if error.text is not None:  # the backend's stream goes on with it, so do we
+                    core.prompt.add_generated(error.text, call.node, core.ctx.template)
+                core.fail(self, error)
         except Exception as error:
             if core.in_flight(self):
                 core.fail(self, error)
@@ -110,8 +114,6 @@ class ModelCall(Op):
             core.ctx.usage += result.usage
             if core.scope is not core.ctx.scope:
                 core.scope.usage += result.usage
-        if len(results) != params.n:
-            raise BackendError(f"the backend gave {len(results)} samples for n={params.n}")
         first = results[0].text
         core.prompt.add_generated(first, self.path(core), core.ctx.template)
         if params.choices is not None:
@@ -121,6 +123,9 @@ class ModelCall(Op):
             value = values if params.n > 1 else values[0]
         self._finish_text(core, first)
         self.pending.finish(value, meta_of(params, results))
+
+    def _restart(self, core: StreamCore) -> str:
+        return self.pending.restart(shown=core.ctx.on_event is not None)
 
     def _finish_text(self, core: StreamCore, text: str) -> None:
         seen = "".join(self.pending.text_pieces)

@@ -58,6 +58,13 @@ class Pending:
         for watcher in self._watchers or ():
             watcher(text, False)
 
+    def restart(self, shown: bool) -> str:
+        """The call begins anew. Forgets the pieces, unless they are `shown` already or watched;
+        gives the text of those that stay."""
+        if not shown and self._watchers is None:
+            self.text_pieces.clear()
+        return "".join(self.text_pieces)
+
     def finish(self, value: Any, meta: Any) -> None:
         """Give value and metadata."""
         self.meta.set(meta)

@@ -9,7 +9,8 @@ from typing import Any
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.context import Order
 from sgc_runtime.executor.core import Op, StreamCore
-from sgc_runtime.executor.tools import Tool, run_tool
+from sgc_runtime.executor.dispatch import call_tool
+from sgc_runtime.executor.tools import Tool
 
 
 class ToolCall(Op):
@@ -33,13 +34,19 @@ class ToolCall(Op):
             self._result.fail(core.ctx.cancelled)
             return
         core.ctx.enter()
-        core.ctx.spawn(self._call(core, tool, args, kwargs))
+        node = self.path(core)
+        core.ctx.spawn(self._call(core, node, tool, args, kwargs), node)
 
     async def _call(
-        self, core: StreamCore, tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]
+        self,
+        core: StreamCore,
+        node: str,
+        tool: Tool,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
     ) -> None:
         try:
-            self._result.set(await run_tool(tool, args, kwargs))
+            self._result.set(await call_tool(core, node, tool, args, kwargs))
         except asyncio.CancelledError as cancelled:
             self._result.fail(core.ctx.cancelled or cancelled)
         except Exception as error:

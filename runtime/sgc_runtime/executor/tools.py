@@ -19,7 +19,8 @@ MAX_JSON_DEPTH = 200
 
 
 class Tool(Protocol):
-    """A registered tool: its function, name and effect (`pure | repeatable | irreversible`)."""
+    """A registered tool: its function, name and effect (`pure | repeatable | irreversible`), the
+    seconds that one attempt may take, and the attempts after the first; None: the run decides."""
 
     @property
     def fn(self) -> Callable[..., Any]: ...
@@ -29,6 +30,12 @@ class Tool(Protocol):
 
     @property
     def effect(self) -> str: ...
+
+    @property
+    def deadline(self) -> float | None: ...
+
+    @property
+    def retries(self) -> int | None: ...
 
 
 _threads: ThreadPoolExecutor | None = None

@@ -24,6 +24,8 @@ class PlainTool:
     fn: Any
     name: str
     effect: str
+    deadline: float | None = None
+    retries: int | None = None
 
 
 def test_a_failing_branch_is_named_and_its_sibling_finishes() -> None:
