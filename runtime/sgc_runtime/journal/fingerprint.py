@@ -1,0 +1,41 @@
+"""The fingerprint of a run: what must be the same for its journal to be of use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+DIGEST_MARK = "#"  # begins a text that stands for a content too long to show
+_SHOWN_CHARS = 60
+_ABSENT = object()
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two fingerprints, each in a few words, in the order of `now`."""
+    names = [*now, *(name for name in before if name not in now)]
+    return [
+        _difference(name, before.get(name, _ABSENT), now.get(name, _ABSENT))
+        for name in names
+        if before.get(name, _ABSENT) != now.get(name, _ABSENT)
+    ]
+
+
+def _difference(name: str, before: Any, now: Any) -> str:
+    if _is_digest(before) and _is_digest(now):
+        return f"{name} is another one"
+    if before is _ABSENT:
+        return f"{name} is new"
+    if now is _ABSENT:
+        return f"{name} is missing"
+    return f"{name} was {_shown(before)} and is {_shown(now)}"
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(DIGEST_MARK)
+
+
+def _shown(value: Any) -> str:
+    if _is_digest(value):
+        return "another one"
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 3] + "..."
