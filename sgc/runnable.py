@@ -18,6 +18,7 @@ from sgc_runtime.executor.backend import Backend, RunDefaults
 from sgc_runtime.executor.context import BackendSource, Event, RunContext
 from sgc_runtime.executor.loop import run_sync, wrap
 from sgc_runtime.executor.node_log import NodeLog
+from sgc_runtime.executor.node_stats import NodeTable
 from sgc_runtime.executor.policy import Policies
 from sgc_runtime.executor.state import FinishedState
 
@@ -54,8 +55,12 @@ class Job:
         values: Values,
         on_event: Callable[[Event], None] | None = None,
         log: NodeLog | None = None,
+        nodes: NodeTable | None = None,
     ) -> FinishedState:
-        """Run one row; to be awaited on the runtime's loop. `log` is the row's journal."""
+        """Run one row; to be awaited on the runtime's loop.
+
+        `log` is the row's journal; `nodes` counts what each node costs.
+        """
         ctx = RunContext(
             self.backend,
             self.defaults,
@@ -64,6 +69,7 @@ class Job:
             on_event,
             log=log,
             policies=self.policies,
+            nodes=nodes,
         )
         seconds = self.settings.row_deadline
         if seconds is None:

@@ -172,7 +172,7 @@ class _Session:
             values = self._program.arguments((), row.arguments)
         except InputError as error:
             raise InputError(f"{row.place}: {error}") from error
-        return await self._job.row(row.index, values)
+        return await self._job.row(row.index, values, nodes=self._tally.nodes)
 
     def _record(self, row: Row, outcome: FinishedState | Exception) -> tuple[dict[str, Any], Usage]:
         full_text = self._request.full_text

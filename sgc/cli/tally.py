@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sgc_ir.params import Usage
+from sgc_runtime.executor.node_stats import NodeTable
 
 # Counters of `--stats` that only the backend knows; None where it does not count them.
 BACKEND_COUNTERS = (
@@ -33,6 +34,7 @@ class Tally:
     started: float = field(default_factory=time.monotonic)
     ended: float | None = None
     backend: Mapping[str, Any] = field(default_factory=dict)  # its counters, as last observed
+    nodes: NodeTable = field(default_factory=NodeTable)
 
     def add(self, usage: Usage, failed: bool) -> None:
         self.rows += 1
@@ -106,6 +108,7 @@ class Tally:
             numbers
             | {name: backend.get(name) for name in BACKEND_COUNTERS}
             | {"merged_calls": int(backend.get("merged_calls") or 0)}
+            | {"nodes": self.nodes.to_list()}
         )
 
     def table(self) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from sgc.testing import ScriptedBackend
 STATS = (
     "rows failed seconds load_seconds programs_per_s prompt_tokens cached_tokens hit_rate "
     "optimal_hit_rate completion_tokens forced_tokens scored_tokens recomputed_tokens retractions "
-    "prefill_steps decode_steps peak_running peak_kv_tokens tokenizer_calls merged_calls"
+    "prefill_steps decode_steps peak_running peak_kv_tokens tokenizer_calls merged_calls nodes"
 ).split()
 
 
@@ -110,6 +110,10 @@ def test_statistics_have_every_name(sgc_cli: Sgc, greet: Path, rows: Path, tmp_p
     assert (numbers["rows"], numbers["failed"]) == (4, 1)
     assert (numbers["prompt_tokens"], numbers["completion_tokens"]) == (12, 6)
     assert numbers["programs_per_s"] == pytest.approx(4 / numbers["seconds"])
+    (node,) = numbers["nodes"]
+    assert (node["program"], node["node"], node["calls"]) == ("greet", "g0", 3)
+    assert (node["prompt_tokens"], node["completion_tokens"]) == (12, 6)
+    assert node["source"].endswith("greet.py:8")
 
 
 def test_sampling_defaults_and_seed_reach_the_calls(

@@ -15,6 +15,7 @@ from sgc_runtime.executor.backend import Backend, BackendStream, ChatTemplate, R
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.chatml import ChatML
 from sgc_runtime.executor.node_log import NodeLog
+from sgc_runtime.executor.node_stats import NodeTable
 from sgc_runtime.executor.policy import Policies
 
 Order = tuple[int, ...]  # program order of nodes; compared item by item
@@ -136,6 +137,7 @@ class RunContext:
         stream_text: ask the backend for text pieces although `on_event` is None.
         log: the row's journal.
         policies: deadlines and retries of the nodes.
+        nodes: counts what each node costs.
     """
 
     def __init__(
@@ -148,6 +150,7 @@ class RunContext:
         stream_text: bool = False,
         log: NodeLog | None = None,
         policies: Policies | None = None,
+        nodes: NodeTable | None = None,
     ) -> None:
         if backend is None:
             self.source = BackendSource(_no_backend)
@@ -164,6 +167,7 @@ class RunContext:
         self.stream_text = stream_text or on_event is not None
         self.log = log
         self.policies = policies
+        self.nodes = nodes
         self.usage = Usage()
         self.cancelled: BaseException | None = None
         self._ended_by: BaseException | None = None

@@ -114,6 +114,9 @@ class ModelCall(Op):
             core.ctx.usage += result.usage
             if core.scope is not core.ctx.scope:
                 core.scope.usage += result.usage
+        if core.ctx.nodes is not None:
+            place = (core.scope.program, self.path(core), self.pending.name)
+            core.ctx.nodes.add(*place, self.source, results)
         first = results[0].text
         core.prompt.add_generated(first, self.path(core), core.ctx.template)
         if params.choices is not None:
