@@ -51,6 +51,11 @@ class CompiledProgram(Runnable):
         return self.graph.main
 
     @property
+    def tools(self) -> dict[str, Tool]:
+        """The tools that the graph calls, by name. Raises ToolError for one that is missing."""
+        return find_tools(self.graph, self._tools)
+
+    @property
     def parameter_names(self) -> tuple[str, ...]:
         return tuple([p.name for p in self.graph.graph.params])
 
@@ -60,7 +65,7 @@ class CompiledProgram(Runnable):
     def _executor(self, mode: str) -> tuple[str, Execute]:
         if mode == "interpreted":
             raise InputError(f"{self.name} is compiled; run the program itself to interpret it")
-        tools = find_tools(self.graph, self._tools)
+        tools = self.tools
 
         async def execute_row(
             values: Values, ctx: RunContext, context: contextvars.Context

@@ -58,13 +58,18 @@ def choose_backend(name: str | None, given: dict[str, Any]) -> Backend:
     return make_backend(BackendSettings(**given))
 
 
-def load(backend: Backend, model: str, quiet: bool) -> None:
-    """Fetch (with a progress bar) and load the model. Raises ModelError or BackendError."""
-    start = getattr(backend, "load", None)
-    if start is None:  # not the local engine: nothing to load
+def fetch(backend: Backend, model: str, quiet: bool) -> None:
+    """Fetch the model, with a progress bar. Raises ModelError."""
+    if not hasattr(backend, "load"):  # not the local engine: nothing to fetch
         return
     from sgc_runtime.models import resolve
 
     with fetching(model, quiet or not sys.stderr.isatty()) as progress:
         resolve(model, progress)
-    start()
+
+
+def load(backend: Backend) -> None:
+    """Load the model. Raises ModelError or BackendError."""
+    start = getattr(backend, "load", None)
+    if start is not None:
+        start()

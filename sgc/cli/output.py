@@ -10,9 +10,30 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from sgc.cli.failure import CommandError
+
+
+class RowOutput(Protocol):
+    """Where the lines of a run go."""
+
+    def put(self, index: int, line: str, failed: bool) -> None:
+        """Take the line (without its end) of row `index`."""
+        ...
+
+    def check(self) -> None:
+        """Raise what has ended the writing, if anything did."""
+        ...
+
+    def close(self, wait_s: float = -1) -> None:
+        """Put down what is finished, also behind a gap, waiting at most `wait_s` seconds for
+        another thread that writes (-1 is for ever). Does so once."""
+        ...
+
+    def finish(self, all_good: bool) -> None:
+        """The run has ended, after `close`."""
+        ...
 
 
 class OrderedWriter:
@@ -34,7 +55,7 @@ class OrderedWriter:
         self._next = 0
         self._closed = False
 
-    def put(self, index: int, line: str) -> None:
+    def put(self, index: int, line: str, failed: bool = False) -> None:
         """Take the line (without its end) of row `index`; write what has become gapless."""
         with self._lock:
             if self._closed:
@@ -63,6 +84,12 @@ class OrderedWriter:
                 self._guarded(self._write_rest)
         finally:
             self._lock.release()
+
+    def check(self) -> None:
+        """A failed write has been raised where it happened."""
+
+    def finish(self, all_good: bool) -> None:
+        """There is nothing left to do."""
 
     def _write_rest(self) -> None:
         for index in sorted(self._waiting):
@@ -116,14 +143,15 @@ def check_output(path: Path | None, others: Mapping[str, Path | None]) -> None:
     if path is None:
         return
     for what, other in others.items():
-        if other is not None and _same_file(path, other):
+        if other is not None and is_same_file(path, other):
             raise CommandError(f"output {path} is the {what}", "write to another file")
     problem = _problem(path)
     if problem:
         raise CommandError(f"cannot write {path}: {problem}", "give another path")
 
 
-def _same_file(path: Path, other: Path) -> bool:
+def is_same_file(path: Path, other: Path) -> bool:
+    """Whether two paths, which need not exist, are one file."""
     if path.exists() and other.exists():
         return os.path.samefile(path, other) and not path.is_char_device()
     return os.path.realpath(path) == os.path.realpath(other)

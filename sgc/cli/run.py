@@ -30,6 +30,31 @@ from sgc.settings import RunSettings
     "--tools", type=PATH, metavar="MODULE.py", help="Python file that registers the tools."
 )
 @click.option("--stats", type=PATH, metavar="S.json", help="Write the numbers of the run.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on with a run that was broken off or had rows that failed. Nodes that had finished "
+    "do not run again.",
+)
+@click.option(
+    "--assume-done",
+    multiple=True,
+    metavar="[ROW:]NODE[=JSON]",
+    help="With --resume: an irreversible tool of unknown outcome has taken effect and gave JSON "
+    "(default null).",
+)
+@click.option(
+    "--rerun",
+    multiple=True,
+    metavar="[ROW:]NODE",
+    help="With --resume: such a tool has taken no effect; run it again.",
+)
+@click.option(
+    "--no-journal",
+    is_flag=True,
+    help="Keep no journal. Without this, OUT.journal lies beside OUT until all rows are good; one "
+    "that holds finished work is never overwritten: resume that run, or move the file away.",
+)
 @click.option("--full-text", is_flag=True, help="Add text and messages to each output row.")
 @quiet_option("No progress, no notes, no closing table.")
 @debug_option
@@ -39,7 +64,14 @@ def command(program: str, backend: str | None, **values: Any) -> int:
     The output holds the rows in input order and grows as they finish. Exit code: 0 all rows good,
     1 some rows failed, 2 wrong usage or files, 3 no model or backend, 130 interrupted.
     """
+    from sgc.cli.resuming import JournalOptions
     from sgc.cli.session import Request, run_session
 
     engine, settings = given(BackendSettings, values), given(RunSettings, values)
-    return run_session(Request(program, backend, engine, settings, **values))
+    journal = JournalOptions(
+        values.pop("resume"),
+        not values.pop("no_journal"),
+        values.pop("assume_done"),
+        values.pop("rerun"),
+    )
+    return run_session(Request(program, backend, engine, settings, **values, journal=journal))

@@ -7,18 +7,20 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sgc.cli.backend import BackendSettings, choose_backend, load
+from sgc.cli.backend import BackendSettings, choose_backend, fetch, load
 from sgc.cli.batch import RowBatch
-from sgc.cli.failure import FAILED, OK, CommandError
+from sgc.cli.failure import FAILED, OK, CommandError, say
+from sgc.cli.fingerprint import fingerprint
 from sgc.cli.inputs import Inputs, Row
 from sgc.cli.interrupt import InterruptGuard
 from sgc.cli.notes import notes_on_stderr
 from sgc.cli.output import (
-    OrderedWriter,
+    RowOutput,
     check_output,
     encode_line,
+    is_same_file,
     open_output,
     standard_output,
     writing,
@@ -26,6 +28,13 @@ from sgc.cli.output import (
 from sgc.cli.programs import load_module, split_name
 from sgc.cli.progress import Display, FailureNotes, make_display
 from sgc.cli.records import failed_record, record_of, unavailable
+from sgc.cli.resuming import (
+    JournalOptions,
+    discard_journal,
+    journal_path,
+    open_journal,
+    open_rows,
+)
 from sgc.cli.runnables import load_runnable, needs_model, params_of, settle_mode
 from sgc.cli.tally import Tally
 from sgc.cli.values import cell_converter, parse_arguments
@@ -36,6 +45,9 @@ from sgc_ir.graph import MISSING
 from sgc_ir.params import Usage
 from sgc_runtime.executor.backend import Backend
 from sgc_runtime.executor.state import FinishedState
+
+if TYPE_CHECKING:  # brings in sqlite, which a run without a journal does not need
+    from sgc_runtime.journal.journal import Journal
 
 RESCUE_WAIT_S = 0.5  # for a thread that writes when the run is interrupted
 
@@ -55,11 +67,13 @@ class Request:
     stats: Path | None
     full_text: bool
     quiet: bool
+    journal: JournalOptions
 
 
 def run_session(request: Request) -> int:
     """Run the rows; gives the exit code. Raises what keeps the run from starting or going on."""
     with notes_on_stderr(request.quiet), InterruptGuard() as guard:
+        request.journal.check(request.output)
         if request.tools is not None:
             load_module(request.tools)
         program = load_runnable(request.program)
@@ -68,9 +82,47 @@ def run_session(request: Request) -> int:
         backend = choose_backend(request.backend, request.engine)
         program, mode = settle_mode(program, request.settings.get("mode", "auto"))
         job = program.job({**request.settings, "mode": mode, "backend": backend})
-        load_seconds = _load(request, program, backend)
-        session = _Session(request, program, job, backend, load_seconds)
-        return session.run(rows, total, guard)
+        if needs_model(program):
+            fetch(backend, BackendSettings(**request.engine).model, request.quiet)
+        journal = _open_journal(request, program, job, backend)
+        try:
+            left = total if journal is None else _left(total, journal, request.quiet)
+            load_seconds = _load(backend) if needs_model(program) and left != 0 else 0.0
+            session = _Session(request, program, job, backend, load_seconds, journal)
+            return session.run(rows, left, guard)
+        finally:
+            if journal is not None:
+                journal.close()
+
+
+def _open_journal(
+    request: Request, program: Runnable, job: Job, backend: Backend
+) -> Journal | None:
+    path = journal_path(request.output)
+    if path is None:
+        return None
+    if not request.journal.keep:
+        discard_journal(path)
+        return None
+    facts = fingerprint(
+        program,
+        job,
+        backend if needs_model(program) else None,
+        request.inputs,
+        request.arguments,
+        request.tools,
+        request.full_text,
+    )
+    return open_journal(path, request.journal, facts)
+
+
+def _left(total: int | None, journal: Journal, quiet: bool) -> int | None:
+    """Rows that have to run, None where their number is not known."""
+    finished = journal.finished_rows()
+    if journal.resumed and not quiet:
+        of = "" if total is None else f" of {total}"
+        say(f"sgc: resuming; {finished}{of} rows had finished")
+    return None if total is None else total - finished
 
 
 def _rows(request: Request, program: Runnable) -> tuple[Iterator[Row], int | None]:
@@ -100,13 +152,15 @@ def _check_paths(request: Request) -> None:
         standard_output()
     check_output(request.output, taken)
     check_output(request.stats, {**taken, "output": request.output})
+    journal = journal_path(request.output)
+    for what, path in {**taken, "statistics": request.stats}.items():
+        if journal is not None and path is not None and is_same_file(journal, path):
+            raise CommandError(f"the journal {journal} is the {what}", "write to another file")
 
 
-def _load(request: Request, program: Runnable, backend: Backend) -> float:
-    if not needs_model(program):
-        return 0.0
+def _load(backend: Backend) -> float:
     started = time.monotonic()
-    load(backend, BackendSettings(**request.engine).model, request.quiet)
+    load(backend)
     return time.monotonic() - started
 
 
@@ -114,37 +168,54 @@ class _Session:
     """The rows of one run, what they print and what they cost."""
 
     def __init__(
-        self, request: Request, program: Runnable, job: Job, backend: Backend, load_seconds: float
+        self,
+        request: Request,
+        program: Runnable,
+        job: Job,
+        backend: Backend,
+        load_seconds: float,
+        journal: Journal | None,
     ) -> None:
         self._request = request
         self._program = program
         self._job = job
         self._backend = backend
+        self._journal = journal
         self._tally = Tally(load_seconds=load_seconds)
 
     def run(self, rows: Iterator[Row], total: int | None, guard: InterruptGuard) -> int:
-        writer = open_output(self._request.output)
+        output = self._open_output()
         display = make_display(total, self._request.quiet, self._request.output is None)
-        guard.rescue = lambda: self._rescue(writer, display)
+        guard.rescue = lambda: self._rescue(output, display)
         try:
-            self._run_rows(rows, writer, display, guard)
+            self._run_rows(rows, output, display, guard)
         except Exception:
             display.close(self._tally, table=False)
             raise
         finally:
-            writer.close()
+            output.close()
+        output.finish(all_good=not self._tally.failed)
         self._tally.stop(self._backend.stats())
         display.close(self._tally, table=True)
         self._write_stats()
         return FAILED if self._tally.failed else OK
 
-    def _rescue(self, writer: OrderedWriter, display: Display) -> str:
-        writer.close(RESCUE_WAIT_S)
+    def _open_output(self) -> RowOutput:
+        path = self._request.output
+        if self._journal is None or path is None:
+            return open_output(path)
+        from sgc.cli.journaled import JournaledOutput
+
+        return JournaledOutput(path, self._journal)
+
+    def _rescue(self, output: RowOutput, display: Display) -> str:
+        output.close(RESCUE_WAIT_S)
         display.close(self._tally, table=False)
-        return f"{self._tally.rows} rows had finished and are in {self._request.output or 'stdout'}"
+        kept = f"{self._tally.rows} rows had finished and are in {self._request.output or 'stdout'}"
+        return kept if self._journal is None else f"{kept}; go on with --resume"
 
     def _run_rows(
-        self, rows: Iterator[Row], writer: OrderedWriter, display: Display, guard: InterruptGuard
+        self, rows: Iterator[Row], output: RowOutput, display: Display, guard: InterruptGuard
     ) -> None:
         notes = FailureNotes(display)
 
@@ -152,27 +223,31 @@ class _Session:
             record, usage = self._record(row, outcome)
             error = record["error"]
             self._tally.add(usage, error is not None)
-            writer.put(row.index, encode_line(record))
+            output.put(row.index, encode_line(record), error is not None)
             if error is not None:
                 notes.add(row.place, error["message"])
             display.update(self._tally)
 
         def tick() -> None:
+            output.check()
             self._tally.observe(self._backend.stats())
             display.update(self._tally)
 
         batch = RowBatch(self._start, finished, tick, self._job.settings.parallel)
         guard.ask = batch.interrupt
-        batch.run(rows)
+        batch.run(rows if self._journal is None else open_rows(rows, self._journal))
 
     async def _start(self, row: Row) -> FinishedState:
+        log = None
+        if self._journal is not None:
+            log = self._journal.begin_row(row.index, self._program.name)
         if row.arguments is None:
             raise InputError(f"{row.place}: {row.problem}")
         try:
             values = self._program.arguments((), row.arguments)
         except InputError as error:
             raise InputError(f"{row.place}: {error}") from error
-        return await self._job.row(row.index, values, nodes=self._tally.nodes)
+        return await self._job.row(row.index, values, log=log, nodes=self._tally.nodes)
 
     def _record(self, row: Row, outcome: FinishedState | Exception) -> tuple[dict[str, Any], Usage]:
         full_text = self._request.full_text

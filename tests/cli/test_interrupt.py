@@ -107,7 +107,7 @@ def test_interrupt_keeps_what_is_finished(tmp_path: Path, text: str, mode: str) 
     assert process.returncode == 130
     assert seconds < LIMIT_S
     assert err.splitlines()[-1] == (
-        "sgc: error: interrupted; 4 rows had finished and are in out.jsonl"
+        "sgc: error: interrupted; 4 rows had finished and are in out.jsonl; go on with --resume"
     )
     assert [json.loads(line)["index"] for line in out.read_text().splitlines()] == [0, 2, 3, 5]
 

@@ -82,6 +82,12 @@ class LocalBackend:
     def open(self) -> BackendStream:
         return LocalStream(self, TokenStream())
 
+    def identity(self) -> Mapping[str, Any]:
+        """What results depend on, for a journal: plain data. Raises ModelError."""
+        from sgc_runtime.backends.identity import local_identity
+
+        return local_identity(resolve(self._model), self._options)
+
     def load(self) -> None:
         """Load the model now. Raises ModelError or BackendError if that cannot be done."""
         self._started().result()

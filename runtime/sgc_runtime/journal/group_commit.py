@@ -92,6 +92,7 @@ class GroupCommit:
             self._commit()
             self._answer(waiters)
             if closing or self.failure is not None:
+                self.failure = self.failure or JournalError("the journal has been closed")
                 self._ended = True
                 self._answer(self._take_waiters())
                 return

@@ -113,9 +113,9 @@ class Journal:
         """The output line of a row, if the file has it."""
         return self._store.line(index)
 
-    def rows_with_lines(self, first: int) -> list[int]:
-        """Rows from `first` on whose output line the file has, in order."""
-        return self._store.rows_with_lines(first)
+    def lines(self, first: int, limit: int) -> list[Line]:
+        """Output lines of rows from `first` on that the file has, in order, at most `limit`."""
+        return self._store.lines(first, limit)
 
     def check(self) -> None:
         """Raise what ended the writing, if anything did."""
@@ -128,13 +128,10 @@ class Journal:
         return self._writing.flush(timeout_s)
 
     def close(self, delete: bool = False) -> None:
-        """Write what is left and close the file, or delete it."""
+        """Write what is left and close the file, or delete it. Does so once."""
         if self._writer is not None:
             self._writer.close()
-        if delete:
-            self._store.delete()
-        else:
-            self._store.close()
+        self._store.close(delete)
 
 
 def create_journal(path: Path, fingerprint: Mapping[str, Any]) -> Journal:

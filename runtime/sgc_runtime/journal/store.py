@@ -71,6 +71,7 @@ class Store:
         self._lock = lock
         self._connection = connection
         self._mutex = RLock()
+        self._closed = False
 
     @classmethod
     def open(cls, path: Path, create: bool) -> Store:
@@ -126,10 +127,13 @@ class Store:
         found = self._all("SELECT line FROM rows WHERE row = ?", (index,))
         return found[0][0] if found else None
 
-    def rows_with_lines(self, first: int) -> list[int]:
-        """Indices of finished rows from `first` on, in order."""
-        query = "SELECT row FROM rows WHERE row >= ? AND line IS NOT NULL ORDER BY row"
-        return [index for (index,) in self._all(query, (first,))]
+    def lines(self, first: int, limit: int) -> list[Line]:
+        """Lines of finished rows from `first` on, in order, `limit` of them at most."""
+        query = (
+            "SELECT row, line, failed FROM rows WHERE row >= ? AND line IS NOT NULL "
+            "ORDER BY row LIMIT ?"
+        )
+        return [Line(row, text, bool(f)) for row, text, f in self._all(query, (first, limit))]
 
     def counts(self) -> tuple[int, int]:
         """Rows that finished well, and entries of nodes."""
@@ -198,21 +202,22 @@ class Store:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def close(self) -> None:
-        """Close the file; others may have it."""
-        with self._mutex:
+    def close(self, delete: bool = False) -> None:
+        """Close the file, and remove it when `delete`; others may have it. Does so once."""
+        with self._mutex, _explained(self.path):
+            if self._closed:
+                return
+            self._closed = True
             try:
-                self._connection.close()
+                self._connection.close()  # takes the write-ahead log away if it can be moved over
+                if delete:
+                    self._remove()
             finally:
                 self._lock.release()
 
-    def delete(self) -> None:
-        """Close the file and remove it."""
-        with self._mutex, _explained(self.path):
-            self._connection.close()  # the last one to close takes the write-ahead log away
-            for suffix in ("", "-wal", "-shm"):
-                Path(f"{self.path}{suffix}").unlink(missing_ok=True)
-            self._lock.release()
+    def _remove(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
         sync_folder(self.path)
 
     def _all(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:

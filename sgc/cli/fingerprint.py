@@ -1,0 +1,155 @@
+"""What the output of a run depends on: two runs with equal fingerprints may share a journal."""
+
+from __future__ import annotations
+
+import inspect
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from hashlib import blake2b
+from importlib import metadata
+from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from sgc.lang.tools import Tool
+from sgc.runnable import Job
+from sgc.settings import RunSettings
+from sgc_runtime.executor.backend import Backend
+from sgc_runtime.journal.fingerprint import DIGEST_MARK
+
+if TYPE_CHECKING:
+    from sgc.program import Program
+    from sgc.runnable import Runnable
+
+# Settings that change no result of a row that finishes well.
+NEUTRAL = frozenset({"parallel", "deadline", "row_deadline", "retries", "order", "record"})
+_DIGEST_BYTES = 16
+_BLOCK_BYTES = 1 << 20
+
+
+def fingerprint(
+    program: Runnable,
+    job: Job,
+    backend: Backend | None,
+    inputs: str | None,
+    arguments: Iterable[str],
+    tools: Path | None,
+    full_text: bool,
+) -> dict[str, Any]:
+    """Names and JSON values; contents stand as digests.
+
+    Args:
+        backend: None when the program makes no model call.
+        inputs: path of the rows, `-` for standard input, None for `arguments`.
+        tools: the file of `--tools`.
+    """
+    return {
+        "version of sgc": _version(),
+        "version of Python": ".".join(platform.python_version_tuple()[:2]),
+        "program": _program_digest(program),
+        **{f"tool {tool.name}": _tool_facts(tool) for tool in _tools(program)},
+        "--tools": None if tools is None else _file_digest(tools),
+        "inputs": _inputs(inputs),
+        "--arg": list(arguments),
+        "mode": job.mode,
+        **_settings(job.settings),
+        "--full-text": full_text,
+        **_backend_facts(backend),
+    }
+
+
+def _version() -> str:
+    try:
+        return metadata.version("sgc")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _program_digest(program: Runnable) -> str:
+    from sgc.compile import CompiledProgram
+    from sgc.program import Program
+    from sgc_ir.codec import encode
+
+    if isinstance(program, CompiledProgram):
+        return _digest([encode(program.graph)])
+    assert isinstance(program, Program)
+    name = program.name.encode()
+    return _digest([name, *(path.read_bytes() for path in _files(program))])
+
+
+def _files(program: Program) -> list[Path]:
+    """The files of the program and of the user's functions that it leads to."""
+    from sgc.lang.source import is_library
+
+    found = {program.spec.file}
+    for value in _reach(program):
+        if isinstance(value, FunctionType) and not is_library(value.__code__.co_filename):
+            found.add(value.__code__.co_filename)
+    return [path for path in map(Path, sorted(found)) if path.is_file()]
+
+
+def _reach(program: Program) -> list[Any]:
+    from sgc.lang.reach import reach
+
+    return reach(program.spec.fn, program.spec.bound.values()) or []
+
+
+def _tools(program: Runnable) -> list[Tool]:
+    """The tools of a graph, or those that an interpreted program leads to."""
+    from sgc.compile import CompiledProgram
+    from sgc.program import Program
+
+    if isinstance(program, CompiledProgram):
+        return [program.tools[name] for name in sorted(program.tools)]
+    assert isinstance(program, Program)
+    found = {t.name: t for t in _reach(program) if isinstance(t, Tool)}
+    return [found[name] for name in sorted(found)]
+
+
+def _tool_facts(tool: Tool) -> str:
+    try:
+        code = inspect.getsource(tool.fn)
+    except (OSError, TypeError):  # no source: what was compiled of it
+        code = repr(getattr(getattr(tool.fn, "__code__", None), "co_code", b""))
+    return _digest([tool.effect.encode(), code.encode("utf-8", "surrogatepass")])
+
+
+def _inputs(inputs: str | None) -> str | None:
+    if inputs is None or inputs == "-":
+        return inputs
+    path = Path(inputs)
+    if not path.is_file():
+        return "a pipe"  # can be read only once; its rows are compared as they come
+    return f"{_file_digest(path)} {path.suffix.lower()}"
+
+
+def _settings(settings: RunSettings) -> dict[str, Any]:
+    names = [f.name for f in fields(RunSettings) if f.name not in NEUTRAL | {"mode"}]
+    return {name: _plain(getattr(settings, name)) for name in names}
+
+
+def _backend_facts(backend: Backend | None) -> Mapping[str, Any]:
+    if backend is None:
+        return {}
+    identity = getattr(backend, "identity", None)
+    return identity() if identity is not None else {"backend": backend.name}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _file_digest(path: Path) -> str:
+    hasher = blake2b(digest_size=_DIGEST_BYTES)
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            hasher.update(block)
+    return DIGEST_MARK + hasher.hexdigest()
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    hasher = blake2b(digest_size=_DIGEST_BYTES)
+    for part in parts:
+        hasher.update(len(part).to_bytes(8, "big") + part)
+    return DIGEST_MARK + hasher.hexdigest()
