@@ -17,7 +17,7 @@ from sgc.settings import RunSettings
 # Options of parts that do not exist yet are unknown options.
 RUN_OPTIONS = {
     *("--inputs", "--arg", "--output", "--backend", "--tools", "--stats", "--full-text"),
-    *("--quiet", "--debug", "--help"),
+    *("--quiet", "--debug", "--help", "--resume", "--no-journal", "--assume-done", "--rerun"),
     *("--model", "--dtype", "--device", "--kv-tokens", "--kv-memory", "--seam", "--no-cache"),
 }
 
