@@ -1,0 +1,391 @@
+"""`--resume`: what is kept, what runs again, what is refused, and how unknown outcomes end."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.cli import Result, Sgc
+
+import sgc
+from sgc.testing import ScriptedBackend
+
+PROGRAM = """
+import sgc
+
+@sgc.function
+def work(s, name: str):
+    s += f"First {name}:" + sgc.gen("a", max_tokens=3)
+    s += f" second {name}:" + sgc.gen("b", max_tokens=3)
+    return s["b"]
+"""
+TOOL = """
+import sgc
+
+@sgc.tool(effect="irreversible")
+def pay(name):
+    with open("paid", "a") as file:
+        file.write(name + "\\n")
+    if BREAKS:
+        raise RuntimeError("the line was cut")
+    return {"paid": name}
+
+@sgc.function
+def work(s, name: str):
+    s += f"First {name}:" + sgc.gen("a", max_tokens=3)
+    paid = sgc.call(pay, name)
+    s += f" second {paid}:" + sgc.gen("b", max_tokens=3)
+    return [paid, s["b"]]
+"""
+
+
+class Bench:
+    """A folder with a program and three rows, and a backend in which calls can be made to fail."""
+
+    def __init__(self, folder: Path, cli: Sgc) -> None:
+        self.folder = folder
+        self._cli = cli
+        self.broken: set[str] = set()  # prompts that contain one of these fail
+        self.backend = ScriptedBackend(self._reply, fail=self._fail)
+        self.write("work.py", PROGRAM)
+        names = ("Ada", "Bo", "Cy")
+        self.write("rows.jsonl", "".join(json.dumps({"name": n}) + "\n" for n in names))
+
+    def _reply(self, prompt: str, params: sgc.SamplingParams) -> str:
+        return f" {len(prompt)} words follow here"
+
+    def _fail(self, prompt: str) -> Exception | None:
+        broken = any(part in prompt for part in self.broken)
+        return sgc.BackendError("the line was cut") if broken else None
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+
+    def read(self, name: str = "out.jsonl") -> str:
+        path = self.folder / name
+        return path.read_text() if path.exists() else ""
+
+    def run(self, *flags: str, inputs: str = "rows.jsonl") -> Result:
+        sgc.set_default_backend(self.backend)
+        self.backend.calls.clear()
+        return self._cli("run", "work.py", "--inputs", inputs, "-o", "out.jsonl", *flags)
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "out.jsonl.journal"
+
+    @property
+    def prompts(self) -> list[str]:
+        return [call["prompt"] for call in self.backend.calls]
+
+
+@pytest.fixture
+def bench(tmp_path: Path, sgc_cli: Sgc, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.chdir(tmp_path)
+    return Bench(tmp_path, sgc_cli)
+
+
+def test_a_good_run_leaves_no_journal(bench: Bench) -> None:
+    assert bench.run().code == 0
+    assert sorted(path.name for path in bench.folder.glob("*out*")) == ["out.jsonl"]
+
+
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+def test_failed_rows_run_again_and_finished_nodes_do_not(bench: Bench, mode: str) -> None:
+    assert bench.run("--mode", mode).code == 0
+    unbroken = bench.read()
+    bench.broken = {"second Bo"}
+    failed = bench.run("--mode", mode)
+    assert failed.code == 1
+    assert bench.journal.exists()
+    bench.broken = set()
+    resumed = bench.run("--mode", mode, "--resume")
+    assert (resumed.code, bench.read()) == (0, unbroken)
+    assert [prompt.split(":")[-2] for prompt in bench.prompts] == [" 9 words follow second Bo"]
+    assert not bench.journal.exists()
+    assert "sgc: resuming; 2 of 3 rows had finished" in resumed.err
+
+
+def test_finished_rows_keep_their_bytes(bench: Bench) -> None:
+    bench.broken = {"Cy"}
+    assert bench.run().code == 1
+    first, second, _ = bench.read().splitlines()
+    bench.broken = set()
+    bench.backend.reply = lambda prompt, params: " another model"
+    assert bench.run("--resume").code == 0
+    assert bench.read().splitlines()[:2] == [first, second]
+    assert "another model" in bench.read().splitlines()[2]
+
+
+def test_rows_behind_a_gap_come_into_order(bench: Bench) -> None:
+    assert bench.run().code == 0
+    unbroken = bench.read()
+    bench.broken = {"Ada"}
+    assert bench.run("--parallel", "1").code == 1
+    bench.write("out.jsonl", "".join(reversed(bench.read().splitlines(keepends=True))) + "torn {")
+    bench.broken = set()
+    assert bench.run("--resume").code == 0
+    assert bench.read() == unbroken
+
+
+def test_resume_fails_again_and_keeps_the_journal(bench: Bench) -> None:
+    bench.broken = {"Bo"}
+    assert bench.run().code == 1
+    before = bench.read()
+    assert bench.run("--resume").code == 1
+    assert bench.read() == before
+    assert bench.journal.exists()
+
+
+# -- refusals
+
+
+def refused(result: Result, *words: str) -> None:
+    assert result.code == 2
+    (line,) = result.err.splitlines()
+    assert line.startswith("sgc: error: ")
+    for word in words:
+        assert word in line
+
+
+def test_resume_without_a_journal(bench: Bench) -> None:
+    refused(bench.run("--resume"), "there is no journal out.jsonl.journal")
+    assert not bench.journal.exists()
+
+
+def test_options_that_do_not_fit(bench: Bench, sgc_cli: Sgc) -> None:
+    refused(bench.run("--resume", "--no-journal"), "--no-journal")
+    refused(bench.run("--rerun", "0:g1"), "--rerun without --resume")
+    refused(sgc_cli("run", "work.py", "--arg", "name=Ada", "--resume"), "--output")
+
+
+def change_program(bench: Bench) -> None:
+    bench.write("work.py", PROGRAM.replace("second", "next"))
+
+
+def change_rows(bench: Bench) -> None:
+    bench.write("rows.jsonl", bench.read("rows.jsonl").replace("Cy", "Di"))
+
+
+def change_nothing(bench: Bench) -> None:
+    pass
+
+
+CHANGES: list[tuple[Callable[[Bench], None], tuple[str, ...], str]] = [
+    (change_program, (), "program is another one"),
+    (change_rows, (), "inputs is another one"),
+    (change_nothing, ("--seed", "7"), "seed was 0 and is 7"),
+    (change_nothing, ("--temperature", "0.5"), "temperature was 1.0 and is 0.5"),
+    (change_nothing, ("--stop", "x"), "stop was [] and is ['x']"),
+    (change_nothing, ("--full-text",), "--full-text was False and is True"),
+    (change_nothing, ("--mode", "interpreted"), "mode was 'compiled' and is 'interpreted'"),
+]
+
+
+@pytest.mark.parametrize(("change", "flags", "words"), CHANGES)
+def test_another_run_is_refused_by_what_differs(
+    bench: Bench, change: Callable[[Bench], None], flags: tuple[str, ...], words: str
+) -> None:
+    bench.broken = {"Bo"}
+    assert bench.run().code == 1
+    output, journal = bench.read(), bench.journal.read_bytes()
+    change(bench)
+    refused(bench.run("--resume", *flags), "of another run", words)
+    assert (bench.read(), bench.prompts) == (output, [])
+    assert bench.journal.read_bytes() == journal
+
+
+def test_another_backend_and_version_are_refused(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.broken = {"Bo"}
+    assert bench.run().code == 1
+    monkeypatch.setattr(bench.backend, "name", "other", raising=False)
+    refused(bench.run("--resume"), "backend was 'scripted' and is 'other'")
+    monkeypatch.undo()
+    monkeypatch.chdir(bench.folder)
+    monkeypatch.setattr("sgc.cli.fingerprint._version", lambda: "99")
+    refused(bench.run("--resume"), "version of sgc was")
+
+
+def test_settings_that_change_no_result_may_differ(bench: Bench) -> None:
+    bench.broken = {"Bo"}
+    assert bench.run().code == 1
+    bench.broken = set()
+    flags = ("--parallel", "1", "--row-deadline", "60", "--retries", "2", "--quiet")
+    resumed = bench.run("--resume", *flags)
+    assert (resumed.code, resumed.err) == (0, "")
+
+
+def test_a_new_run_does_not_overwrite_finished_work(bench: Bench) -> None:
+    bench.broken = {"Bo"}
+    assert bench.run().code == 1
+    output = bench.read()
+    for flags in ((), ("--no-journal",)):
+        refused(bench.run(*flags), "2 rows finished", "--resume", "move it away")
+    assert bench.read() == output
+    bench.journal.unlink()
+    assert bench.run().code == 1
+
+
+@pytest.mark.parametrize("flags", [(), ("--no-journal",)])
+def test_a_new_run_takes_the_place_of_one_in_which_nothing_finished(
+    bench: Bench, flags: tuple[str, ...]
+) -> None:
+    bench.broken = {"First"}
+    assert bench.run().code == 1
+    bench.broken = set()
+    assert bench.run("--seed", "3", *flags).code == 0
+    assert not bench.journal.exists()
+
+
+@pytest.mark.parametrize("text", ["my own notes", "SQLite format 3\0 and then nothing of it"])
+def test_another_file_in_its_place_is_left_alone(bench: Bench, text: str) -> None:
+    bench.journal.write_text(text)
+    for flags in ((), ("--resume",), ("--no-journal",)):
+        refused(bench.run(*flags), "out.jsonl.journal is damaged", "move it away")
+        assert bench.journal.read_text() == text
+
+
+def test_a_database_that_is_no_journal(bench: Bench) -> None:
+    with sqlite3.connect(bench.journal) as connection:
+        connection.execute("CREATE TABLE mine (a)")
+    connection.close()
+    refused(bench.run(), "is no journal")
+
+
+def test_a_journal_of_another_format(bench: Bench) -> None:
+    bench.broken = {"Bo"}
+    assert bench.run().code == 1
+    with sqlite3.connect(bench.journal) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    refused(bench.run("--resume"), "format 99")
+
+
+def test_an_empty_journal_is_of_a_run_that_never_began(bench: Bench) -> None:
+    bench.journal.write_bytes(b"")
+    refused(bench.run("--resume"), "run without --resume")
+    assert bench.run().code == 0
+
+
+def test_no_journal_leaves_none(bench: Bench) -> None:
+    bench.broken = {"Bo"}
+    assert bench.run("--no-journal").code == 1
+    assert not bench.journal.exists()
+
+
+def test_output_that_is_no_file_keeps_none(bench: Bench, sgc_cli: Sgc) -> None:
+    sgc.set_default_backend(bench.backend)
+    assert sgc_cli("run", "work.py", "--arg", "name=Ada", "-o", "/dev/null").code == 0
+    assert not Path("/dev/null.journal").exists()
+
+
+def test_the_journal_must_not_be_an_input(bench: Bench) -> None:
+    bench.journal.write_text(bench.read("rows.jsonl"))
+    refused(bench.run(inputs="out.jsonl.journal"), "is the input")
+
+
+# -- rows that come from a pipe
+
+
+def test_rows_of_standard_input_are_compared_as_they_come(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def feed(*names: str) -> None:
+        read, write = __import__("os").pipe()
+        with open(write, "w") as file:
+            file.write("".join(json.dumps({"name": n}) + "\n" for n in names))
+        monkeypatch.setattr("sys.stdin", open(read))
+
+    bench.broken = {"Bo"}
+    feed("Ada", "Bo", "Cy")
+    assert bench.run(inputs="-").code == 1
+    bench.broken = set()
+    feed("Eve", "Bo", "Cy")
+    refused_last(bench.run("--resume", inputs="-"), "input row 0 is not what it was")
+    feed("Ada", "Bo")
+    refused_last(bench.run("--resume", inputs="-"), "there are 2 input rows")
+    feed("Ada", "Bo", "Cy")
+    assert bench.run("--resume", inputs="-").code == 0
+    assert [json.loads(line)["index"] for line in bench.read().splitlines()] == [0, 1, 2]
+
+
+def refused_last(result: Result, words: str) -> None:
+    assert result.code == 2
+    assert words in result.err.splitlines()[-1]
+
+
+# -- irreversible tools
+
+
+def test_a_tool_that_ended_does_not_run_again_when_its_row_does(bench: Bench) -> None:
+    bench.write("work.py", TOOL.replace("BREAKS", "False"))
+    bench.broken = {"second"}
+    assert bench.run().code == 1
+    bench.broken = set()
+    assert bench.run("--resume").code == 0
+    assert sorted(bench.read("paid").split()) == ["Ada", "Bo", "Cy"]
+    assert [json.loads(line)["value"][0]["paid"] for line in bench.read().splitlines()] == [
+        "Ada",
+        "Bo",
+        "Cy",
+    ]
+
+
+def unknown_outcomes(bench: Bench) -> None:
+    """A run that broke off while the tool of each row ran."""
+    bench.write("work.py", TOOL.replace("BREAKS", "True"))
+    assert bench.run().code == 1
+    assert sorted(bench.read("paid").split()) == ["Ada", "Bo", "Cy"]
+    resumed = bench.run("--resume")
+    assert resumed.code == 1
+    errors = [json.loads(line)["error"] for line in bench.read().splitlines()]
+    for row, error in enumerate(errors):
+        assert "outcome unknown: pay began" in error["message"]
+        assert f"--assume-done {row}:g1 or --rerun {row}:g1" in error["message"]
+        assert error["node"] == "g1"
+    assert sorted(bench.read("paid").split()) == ["Ada", "Bo", "Cy"]
+
+
+def test_unknown_outcomes_wait_for_a_decision(bench: Bench) -> None:
+    unknown_outcomes(bench)
+    (bench.folder / "paid").unlink()
+    flags = ("--assume-done", '0:g1={"paid": "yes"}', "--rerun", "1:g1", "--assume-done", "2:g1")
+    resumed = bench.run("--resume", *flags)
+    assert resumed.code == 1
+    values = [json.loads(line)["value"] for line in bench.read().splitlines()]
+    assert values[0][0] == {"paid": "yes"}
+    assert values[1] is None  # it breaks again, and waits again
+    assert values[2][0] is None
+    assert bench.read("paid").split() == ["Bo"]
+    assert bench.run("--resume", "--assume-done", "g1=5").code == 0
+    values = [json.loads(line)["value"][0] for line in bench.read().splitlines()]
+    assert values == [{"paid": "yes"}, 5, None]
+
+
+def test_decisions_that_fit_no_node(bench: Bench) -> None:
+    unknown_outcomes(bench)
+    waiting = "these do: 0:g1, 1:g1, 2:g1"
+    refused(bench.run("--resume", "--rerun", "0:g2"), "--rerun 0:g2: no such node", waiting)
+    refused(bench.run("--resume", "--rerun", "7:g1"), "no such node")
+    refused(bench.run("--resume", "--assume-done", "0:g1={"), "no JSON")
+    refused(bench.run("--resume", "--assume-done", "0:g1", "--rerun", "g1"), "decided on twice")
+
+
+@pytest.mark.parametrize("mode", ["interpreted"])
+def test_a_program_that_does_not_repeat_itself_is_told_so(bench: Bench, mode: str) -> None:
+    program = PROGRAM.replace("First {name}", "First {open('word').read()} {name}")
+    bench.write("work.py", program)
+    bench.write("word", "one")
+    bench.broken = {"second Bo"}
+    assert bench.run("--mode", mode).code == 1
+    bench.broken = set()
+    bench.write("word", "two")
+    assert bench.run("--mode", mode, "--resume").code == 1
+    error = json.loads(bench.read().splitlines()[1])["error"]
+    assert error["message"].startswith("work[1] node g0")
+    assert "does not repeat itself: this node had another prompt" in error["message"]
