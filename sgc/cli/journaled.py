@@ -77,11 +77,14 @@ class JournaledOutput:
     def _rewrite(self) -> None:
         part = self._path.with_name(f".{self._path.name}.part")
         self._file = FileIO(part, "w")
-        self._write_on({})
-        if self._path.exists():
-            shutil.copymode(self._path, part)
-        os.fsync(self._file.fileno())
-        os.replace(part, self._path)
+        try:
+            self._write_on({})
+            if self._path.exists():
+                shutil.copymode(self._path, part)
+            os.fsync(self._file.fileno())
+            os.replace(part, self._path)
+        finally:
+            part.unlink(missing_ok=True)
 
     def _take(self, lines: Sequence[Line]) -> None:
         with self._lock:

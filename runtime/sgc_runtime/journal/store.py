@@ -36,6 +36,9 @@ CREATE TABLE IF NOT EXISTS nodes (
     digest BLOB NOT NULL, data BLOB, PRIMARY KEY (row, path)
 ) WITHOUT ROWID;
 """
+START_ANEW = "move it away to start the run anew"
+_GO_ON = "make room, then go on with --resume"
+_BEGIN_ELSEWHERE = "make room, or give another --output or --no-journal"
 CALL, TOOL, BEGUN = "call", "tool", "begun"  # kinds of nodes; BEGUN: a tool without an end
 
 
@@ -85,7 +88,7 @@ class Store:
             begin = lock.begin(len(_MAGIC))
             if begin and begin != _MAGIC:
                 raise JournalError(f"{path} is damaged or no journal; {START_ANEW}")
-            with _explained(path):
+            with _explained(path, _BEGIN_ELSEWHERE):
                 return cls(path, lock, _connect(path))
         except BaseException:
             lock.release()
@@ -152,7 +155,7 @@ class Store:
 
     def start(self, facts: Mapping[str, Any]) -> None:
         """Make this the journal of a new run; what was in it is dropped."""
-        with self.transaction():
+        with self.transaction(_BEGIN_ELSEWHERE):
             for statement in _SCHEMA.split(";"):
                 self._run(statement)
             for table in ("facts", "rows", "nodes"):
@@ -190,9 +193,9 @@ class Store:
         self._many("DELETE FROM nodes WHERE row = ?", good)
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, advice: str = _GO_ON) -> Iterator[None]:
         """All or nothing; on the disk when the block has ended."""
-        with self._mutex, _explained(self.path):
+        with self._mutex, _explained(self.path, advice):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -231,9 +234,6 @@ class Store:
         self._connection.executemany(statement, values)
 
 
-START_ANEW = "move it away to start the run anew"
-
-
 def _locked(path: Path, create: bool) -> FileLock:
     try:
         return FileLock.take(path, create)
@@ -242,7 +242,8 @@ def _locked(path: Path, create: bool) -> FileLock:
             f"another run is writing {path}; wait for it, or give another --output"
         ) from None
     except OSError as error:
-        raise JournalError(f"cannot open {path}: {error.strerror or error}") from error
+        reason = error.strerror or error
+        raise JournalError(f"cannot open {path}: {reason}; {_BEGIN_ELSEWHERE}") from error
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -275,7 +276,7 @@ def _check_kind(path: Path, connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explained(path: Path, advice: str = _GO_ON) -> Iterator[None]:
     """Turn what sqlite and the file system raise into a JournalError."""
     try:
         yield
@@ -283,15 +284,12 @@ def _explained(path: Path) -> Iterator[None]:
         name = getattr(error, "sqlite_errorname", "")
         if name.startswith("SQLITE_CORRUPT") or "no such" in str(error):
             raise JournalError(f"{path} is damaged ({error}); {START_ANEW}") from error
-        raise JournalError(f"cannot write {path}: {error}; {_GO_ON}") from error
+        raise JournalError(f"cannot write {path}: {error}; {advice}") from error
     except sqlite3.DatabaseError as error:
         raise JournalError(f"{path} is damaged ({error}); {START_ANEW}") from error
     except OSError as error:
         reason = error.strerror or error
-        raise JournalError(f"cannot write {path}: {reason}; {_GO_ON}") from error
-
-
-_GO_ON = "make room, then go on with --resume"
+        raise JournalError(f"cannot write {path}: {reason}; {advice}") from error
 
 
 def sync_folder(path: Path) -> None:
