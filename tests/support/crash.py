@@ -146,7 +146,7 @@ class Crashes:
             result = self.run(*flags, **environ)
             assert result.returncode in ((0, 1, -9) if environ else (0, 1)), result.stderr
             self.kills += result.returncode == -9
-            if result.returncode == 0:
+            if result.returncode == 0 or self.has_ended():
                 assert not list(self.folder.glob("*.journal*")), "a journal is left"
                 return
             if result.returncode == 1:
@@ -165,6 +165,12 @@ class Crashes:
             told = f"{place}={json.dumps({value: f'row{row}'})}"
             flags += ["--assume-done", told] if done else ["--rerun", place]
         return flags
+
+    def has_ended(self) -> bool:
+        """Whether a killed run had just deleted its journal, which it does last."""
+        if self.journal.exists() or not (self.folder / "out.jsonl").exists():
+            return False
+        return self.output.count(b"\n") == self.num_rows
 
     def has_run(self) -> bool:
         if not self.journal.exists():
