@@ -15,6 +15,8 @@ from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
 from sgc_runtime.engine.output import OutputWatcher
 from sgc_runtime.engine.request import Outcome, Prefix, Request
+from sgc_runtime.engine.scoring import Scoring
+from sgc_runtime.engine.token_trie import TokenTrie
 from sgc_runtime.executor.backend import ChatTemplate, Text
 from sgc_runtime.executor.chatml import ChatML
 from sgc_runtime.model.forward import ForwardBatch, KVTensors
@@ -106,18 +108,22 @@ class Ask:
         self.outcome: Outcome | None = None
         self.pieces: list[str] = []
         vocabulary = Letters()
-        watcher = row = None
-        if not score_from:
+        watcher = row = scoring = None
+        ids = np.array(prompt, np.int32)
+        if score_from:
+            trie = TokenTrie(ids[:score_from], [ids[score_from:]])
+            scoring, ids = Scoring(trie, choose=lambda logprobs: 0), trie.tokens
+        else:
             watcher = OutputWatcher(
                 self.params, vocabulary, vocabulary.eos_ids, on_text=self.pieces.append
             )
             row = SamplingRow(self.params, seed, prompt, watcher.held_back())
         self.request = Request(
-            np.array(prompt, np.int32),
+            ids,
             on_done=self._done,
             row=row,
             watcher=watcher,
-            score_from=score_from,
+            scoring=scoring,
             prefix=prefix,
             call_prompt=score_from or len(prompt),
         )
@@ -135,8 +141,8 @@ class Ask:
         """The result is what a plain loop without any cache gives."""
         assert self.outcome is not None, "no answer"
         assert self.outcome.error is None
-        if self.score_from:
-            assert np.allclose(self.request.scores, self.expected_scores(), atol=1e-5)
+        if self.request.scoring is not None:
+            assert np.allclose(self.request.scoring.logprobs, self.expected_scores(), atol=1e-5)
             return
         expected = plain_generation(self.prompt, self.params, self.seed)
         watcher = self.request.watcher

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
+from math import isnan
 from typing import Protocol
 
+import numpy as np
 import torch
 
 from sgc_ir.errors import BackendError
@@ -124,18 +127,37 @@ class EngineCore:
     def _take_scores(
         self, scoring: Sequence[tuple[Request, int, int]], logits: torch.Tensor
     ) -> None:
-        targets = [t for r, first, last in scoring for t in r.tokens[first + 1 : last + 1].tolist()]
-        scores = next_token_logprobs(logits, targets)
-        at = 0
+        rows, ids, counts, first_row = [], [], [], 0
         for request, first, last in scoring:
-            request.scores += scores[at : at + last - first]
-            at += last - first
-            if last == request.num_target:
-                if request.keep:
-                    self.trie.add_made(request.tokens[:last].copy(), request.score_from)
-                self._end(request, last)
+            assert request.scoring is not None
+            at, targets = request.scoring.trie.edges(first, last)
+            rows.append(at + first_row)
+            ids.append(targets)
+            counts.append(len(targets))
+            first_row += last - first
+        found = iter(next_token_logprobs(logits, np.concatenate(rows), np.concatenate(ids)))
+        for (request, _, last), count in zip(scoring, counts, strict=True):
+            try:
+                self._push_scores(request, last, list(islice(found, count)))
+            except Exception as exc:
+                self._fail(request, _step_error(exc))
+
+    def _push_scores(self, request: Request, last: int, found: list[float]) -> None:
+        scoring = request.scoring
+        assert scoring is not None
+        if isnan(sum(found)):
+            self._fail(request, BackendError("the model's logits are not numbers"))
+            return
+        scoring.logprobs += found
+        if last == request.num_target:
+            # The other choices never get into the tree.
+            kept = request.choose_path(scoring.trie.computed(scoring.choose(scoring.logprobs)))
+            if request.keep:
+                self.trie.add_made(request.tokens[:kept].copy(), request.num_linear)
+            self._end(request, kept)
 
     def _end(self, request: Request, num_kept: int) -> None:
+        request.times.end()
         self.scheduler.drop(request, num_kept)
         request.on_done(request, Outcome(request.anchor, request.cached_tokens or 0))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -10,6 +10,8 @@ import numpy as np
 
 from sgc_runtime.cache.radix_tree import Ids, Node, Slots
 from sgc_runtime.engine.output import OutputWatcher
+from sgc_runtime.engine.scoring import Scoring
+from sgc_runtime.engine.times import Times
 from sgc_runtime.sampling.row import SamplingRow, TokenLogprobs
 
 
@@ -49,14 +51,15 @@ class Prefix:
 
 
 class Request:
-    """A generation, or with `score_from` the scoring of given tokens.
+    """A generation, or the scoring of given tokens.
 
     Positions of `tokens`, all half-open:
 
     | range                       | what                                               |
     |-----------------------------|----------------------------------------------------|
-    | [0, num_prompt)             | asked; for a scoring all tokens                    |
+    | [0, num_prompt)             | asked; for a scoring all tokens to compute         |
     | [num_prompt, num_tokens)    | sampled                                            |
+    | [0, num_linear)             | each follows the one before it (see `TokenTrie`)   |
     | [0, node.end)               | KV in the tree, locked (`slots` holds its slots)   |
     | [node.end, num_slots)       | slots owned by this request                        |
     | [0, num_computed)           | KV computed                                        |
@@ -65,13 +68,15 @@ class Request:
     request that computes a prefix of it right now.
 
     Args:
-        prompt: ids, at least one.
+        prompt: ids, at least one; for a scoring the tokens of its trie.
         row: sampling state, or None for a scoring.
         watcher: stop rules and text, or None for a scoring.
-        score_from: position of the first token whose log-probability is wanted (at least 1).
+        scoring: what is scored, or None for a generation.
         prefix: soft hold of the stream that asks.
         call_prompt: tokens of the call's prompt, 0 when another request of it counts them.
         keep: its KV may serve others.
+        instance: number of the program instance that asks, or None: it belongs to none.
+        more_tokens: tokens that later calls of the instance may generate at most; None: unknown.
         on_done: called once, in the engine's thread, with the outcome.
     """
 
@@ -82,15 +87,17 @@ class Request:
         on_done: Callable[[Request, Outcome], None],
         row: SamplingRow | None = None,
         watcher: OutputWatcher | None = None,
-        score_from: int = 0,
+        scoring: Scoring | None = None,
         prefix: Prefix | None = None,
         call_prompt: int = 0,
         keep: bool = True,
+        instance: int | None = None,
+        more_tokens: int | None = None,
     ) -> None:
         self.num_prompt = self.num_tokens = len(prompt)
-        self.row, self.watcher, self.score_from = row, watcher, score_from
+        self.row, self.watcher, self.scoring = row, watcher, scoring
         self.prefix, self.call_prompt, self.on_done = prefix, call_prompt, on_done
-        self.keep = keep
+        self.keep, self.instance, self.more_tokens = keep, instance, more_tokens
         capacity = len(prompt) + self.max_new
         self.tokens: Ids = np.empty(capacity, np.int32)
         self.tokens[: len(prompt)] = prompt
@@ -103,7 +110,7 @@ class Request:
         self.arrival = 0
         self.cached_tokens: int | None = None  # set at the first admission
         self.num_lost = 0  # tokens computed once that a retraction took away
-        self.scores: list[float] = []
+        self.times = Times()
         self.logprobs: list[TokenLogprobs] = []
 
     @property
@@ -119,12 +126,17 @@ class Request:
     @property
     def num_target(self) -> int:
         """Tokens to compute before the next sampling, or before the scoring is complete."""
-        return self.num_tokens if self.row is not None else self.num_tokens - 1
+        return self.num_tokens
+
+    @property
+    def num_linear(self) -> int:
+        """Tokens that are one sequence, which others may share while it is computed."""
+        return self.num_tokens if self.scoring is None else self.scoring.trie.num_prompt
 
     @property
     def num_matchable(self) -> int:
         """Tokens that may come out of the cache; the next one's logits are wanted."""
-        return (self.num_tokens if self.row is not None else self.score_from) - 1
+        return max(0, self.num_linear - 1)
 
     @property
     def prompt(self) -> Ids:
@@ -137,6 +149,17 @@ class Request:
     def push(self, token: int) -> None:
         self.tokens[self.num_tokens] = token
         self.num_tokens += 1
+
+    def choose_path(self, indices: Sequence[int]) -> int:
+        """Bring the computed tokens at `indices` (ascending), with their slots, directly behind
+        the linear ones; the number of tokens that are one sequence now."""
+        first = self.num_linear
+        chosen = np.array(indices, np.int64)
+        rest = np.setdiff1d(np.arange(first, self.num_tokens), chosen)
+        order = np.concatenate([chosen, rest])
+        self.tokens[first : self.num_tokens] = self.tokens[order]
+        self.slots[first : self.num_tokens] = self.slots[order]
+        return first + len(chosen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,8 +112,9 @@ class Scheduler:
         if request.state is not State.PREFILLING:
             return
         if request.keep:
-            self._store(request, chunk.end)
+            self._store(request, min(chunk.end, request.num_linear))
         if chunk.end == request.num_target:
+            request.times.prefill()
             self.prefilling.remove(request)
             self.running.append(request)
             request.state = State.RUNNING
@@ -185,6 +186,7 @@ class Scheduler:
         return missing + ceil(self._config.reserve * growth) <= self._cache.available
 
     def _count_admission(self, request: Request, matched: int) -> None:
+        request.times.admit()
         if request.cached_tokens is None:
             request.cached_tokens = matched
         else:
@@ -206,9 +208,10 @@ class Scheduler:
     def _retract(self, request: Request) -> None:
         assert len(self.in_flight) > 1, "a request alone always fits"
         request.num_lost = request.num_computed
-        self._leave_flight(request, request.num_computed)
+        self._leave_flight(request, min(request.num_computed, request.num_linear))
         request.num_computed = 0
-        request.scores.clear()
+        if request.scoring is not None:
+            request.scoring.restart()
         request.state = State.WAITING
         self.waiting.add_returned(request)
         self._metrics.retractions += 1
@@ -218,6 +221,8 @@ class Scheduler:
     def _store(self, request: Request, num_kept: int) -> None:
         node = request.node
         assert node is not None
+        if num_kept <= node.end:
+            return
         leaf = self._cache.store(request.tokens[:num_kept], request.slots[:num_kept], node)
         self._cache.lock(leaf)
         self._cache.unlock(node)

@@ -1,40 +1,28 @@
-"""A select on the local engine: every choice is scored as a prompt, the best one stays."""
+"""A select on the local engine: all choices are scored as one token trie, the best one stays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
-from sgc_ir.params import CallResult, Usage
-from sgc_runtime.cache.radix_tree import Ids, common_prefix
+from sgc_ir.params import CallResult, Timing, Usage
+from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.engine.assemble import LoadedEngine
 from sgc_runtime.engine.checks import check_length
 from sgc_runtime.engine.choice_plan import ChoicePlan, plan_choices
-from sgc_runtime.engine.request import Outcome, Prefix, Request
+from sgc_runtime.engine.request import Outcome, Request
+from sgc_runtime.engine.scoring import Scoring
 from sgc_runtime.engine.stream import TokenStream
+from sgc_runtime.engine.token_trie import TokenTrie
 from sgc_runtime.engine.waiting import Waiter
 from sgc_runtime.executor.backend import Call
-from sgc_runtime.sampling.choices import ScoredChoice, decide, same_prefix_same_logprob
+from sgc_runtime.sampling.choices import ScoredChoice, decide
 
 _MEMO_ENTRIES = 10_000  # token sequences whose log-probabilities without context are kept
 
 _Tokens = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Scoring:
-    """Log-probabilities of the ids from `start` on; `request` is None when there is nothing to
-    compute (one token without anything before it)."""
-
-    start: int
-    request: Request | None
-
-    def logprobs(self) -> tuple[float, ...]:
-        # The very first token of a text has no context to be likely in: it counts 0.
-        first = (0.0,) if self.start == 0 else ()
-        return (*first, *(self.request.scores if self.request is not None else ()))
+_Logprobs = tuple[float, ...]
 
 
 async def select(loaded: LoadedEngine, stream: TokenStream, call: Call) -> CallResult:
@@ -47,105 +35,92 @@ async def select(loaded: LoadedEngine, stream: TokenStream, call: Call) -> CallR
     assert choices is not None, "a select has choices"
     plan = plan_choices(stream, loaded.seams, choices)
     check_length(max(len(ids) for ids in plan.sequences), 0, loaded.max_positions)
-    waiter = Waiter(loaded.engine)
-    scorings = _score_choices(plan, waiter)
-    own = [tuple(ids[plan.start :].tolist()) for ids in plan.sequences]
-    contrast = call.params.method == "unconditional_likelihood_normalized"
-    alone = _score_alone(loaded, own, waiter) if contrast else {}
-    outcomes = await _outcomes(waiter, [*scorings, *alone.values()])
-    without_context = _remember(loaded, alone)
-    scored = [
-        ScoredChoice(ids, scoring.logprobs(), without_context[ids] if contrast else ())
-        for ids, scoring in zip(own, scorings, strict=True)
-    ]
-    best, scores = decide(call.params.method, same_prefix_same_logprob(scored))
-    usage = _usage(plan, scorings, outcomes)
+    ballot = Ballot(plan, call.params.method, loaded.unconditional)
+    outcome, timing = await _score(loaded, plan, ballot)
+    _remember(loaded, ballot)
+    usage = _usage(plan, outcome)
     loaded.engine.core.metrics.add_call(usage)
-    _go_on(loaded, stream, plan, scorings, outcomes, best)
+    stream.go_on(plan.sequences[ballot.best], outcome.node)
     return CallResult(
-        text=choices[best],
-        token_ids=own[best],
+        text=choices[ballot.best],
+        token_ids=ballot.own[ballot.best],
         finish_reason="choice",
         usage=usage,
-        meta={"scores": scores},
+        meta={"scores": ballot.scores},
+        timing=timing,
     )
 
 
-def _score_choices(plan: ChoicePlan, waiter: Waiter) -> list[_Scoring]:
-    scorings = []
-    for i, ids in enumerate(plan.sequences):
-        request = None
-        if len(ids) > 1:
-            request = Request(
-                ids,
-                on_done=waiter.on_done,
-                score_from=max(1, plan.start),
-                prefix=plan.prefix,
-                call_prompt=plan.start if i == 0 else 0,
-            )
-        scorings.append(_Scoring(plan.start, request))
-    return scorings
+class Ballot:
+    """Choices, and which one wins once the log-probabilities of their tokens are there.
+
+    Args:
+        known: log-probabilities of token sequences without context.
+
+    Attributes:
+        own: ids of each choice from the common start on.
+        trie: what is to be computed: the choices behind the prompt, and without context those
+            whose log-probabilities the method asks for and nobody knows.
+        best, scores: the winner and the scores in choice order, once decided.
+        found: log-probabilities without context that are new.
+    """
+
+    def __init__(self, plan: ChoicePlan, method: str, known: dict[_Tokens, _Logprobs]) -> None:
+        self.own: list[_Tokens] = [tuple(ids[plan.start :].tolist()) for ids in plan.sequences]
+        self._method = method
+        contrast = method == "unconditional_likelihood_normalized"
+        self._known = {ids: known[ids] for ids in self.own if ids in known} if contrast else {}
+        self._alone = [ids for ids in self.own if ids not in self._known] if contrast else []
+        behind = [ids[plan.start :] for ids in plan.sequences]
+        self.trie = TokenTrie(plan.sequences[0][: plan.start], behind, _arrays(self._alone))
+        self.best = -1
+        self.scores: list[float] = []
+        self.found: dict[_Tokens, _Logprobs] = {}
+
+    def decide(self, logprobs: Sequence[float]) -> int:
+        """The winner, given all log-probabilities of the trie in its order."""
+        trie = self.trie
+        self.found = {ids: trie.logprobs_alone(i, logprobs) for i, ids in enumerate(self._alone)}
+        without_context = self._known | self.found
+        scored = [
+            ScoredChoice(ids, trie.logprobs_behind(i, logprobs), without_context.get(ids, ()))
+            for i, ids in enumerate(self.own)
+        ]
+        self.best, self.scores = decide(self._method, scored)
+        return self.best
 
 
-def _score_alone(
-    loaded: LoadedEngine, sequences: Iterable[_Tokens], waiter: Waiter
-) -> dict[_Tokens, _Scoring]:
-    """Scorings without context; none (an entry without request) for what is known."""
-    found = {}
-    for ids in sequences:
-        request = None
-        if len(ids) > 1 and ids not in loaded.unconditional:
-            tokens = np.array(ids, np.int32)
-            request = Request(tokens, on_done=waiter.on_done, score_from=1, keep=False)
-        found[ids] = _Scoring(0, request)
-    return found
+def _arrays(sequences: Sequence[_Tokens]) -> list[Ids]:
+    return [np.array(ids, np.int32) for ids in sequences]
 
 
-async def _outcomes(waiter: Waiter, scorings: Sequence[_Scoring]) -> dict[Request, Outcome]:
-    requests = [s.request for s in scorings if s.request is not None]
-    return dict(zip(requests, await waiter.run(requests), strict=True))
+async def _score(loaded: LoadedEngine, plan: ChoicePlan, ballot: Ballot) -> tuple[Outcome, Timing]:
+    """Have the trie computed; without anything to compute, decide at once."""
+    if not ballot.trie.num_tokens:
+        ballot.decide(())
+        return Outcome(), Timing()
+    waiter = Waiter(loaded.engine)
+    request = Request(
+        ballot.trie.tokens,
+        on_done=waiter.on_done,
+        scoring=Scoring(ballot.trie, ballot.decide),
+        prefix=plan.prefix,
+        call_prompt=plan.start,
+    )
+    (outcome,) = await waiter.run([request])
+    return outcome, request.times.timing()
 
 
-def _remember(
-    loaded: LoadedEngine, alone: dict[_Tokens, _Scoring]
-) -> dict[_Tokens, tuple[float, ...]]:
+def _remember(loaded: LoadedEngine, ballot: Ballot) -> None:
     known = loaded.unconditional
-    found = {
-        ids: known[ids] if ids in known else scoring.logprobs() for ids, scoring in alone.items()
-    }
     if len(known) > _MEMO_ENTRIES:
         known.clear()
-    known.update(found)
-    return found
+    known.update(ballot.found)
 
 
-def _usage(
-    plan: ChoicePlan, scorings: Sequence[_Scoring], outcomes: dict[Request, Outcome]
-) -> Usage:
-    cached = [outcomes[s.request].cached_tokens for s in scorings if s.request is not None]
+def _usage(plan: ChoicePlan, outcome: Outcome) -> Usage:
     return Usage(
         prompt_tokens=plan.start,
-        # The choices share one prompt: computed once is computed.
-        cached_tokens=min([plan.start, *cached]) if cached else 0,
+        cached_tokens=outcome.cached_tokens,
         scored_tokens=sum(len(ids) - plan.start for ids in plan.sequences),
     )
-
-
-def _go_on(
-    loaded: LoadedEngine,
-    stream: TokenStream,
-    plan: ChoicePlan,
-    scorings: Sequence[_Scoring],
-    outcomes: dict[Request, Outcome],
-    best: int,
-) -> None:
-    """The other choices leave the tree."""
-    chosen: Ids = plan.sequences[best]
-    others = []
-    for i, scoring in enumerate(scorings):
-        outcome = outcomes.get(scoring.request) if scoring.request is not None else None
-        if i == best:
-            stream.go_on(chosen, outcome.node if outcome is not None else None)
-        elif outcome is not None and outcome.node is not None:
-            others.append(Prefix(outcome.node, common_prefix(chosen, plan.sequences[i])))
-    loaded.engine.forget(others)

@@ -25,7 +25,7 @@ class PrefixesInFlight:
         """`request` computes what follows its locked node."""
         node = request.node
         assert node is not None
-        if request.keep and node.end < request.num_target:
+        if request.keep and node.end < request.num_linear:
             key = (id(node), int(request.tokens[node.end]))
             self._leaders.setdefault(key, []).append(request)
 
@@ -36,7 +36,7 @@ class PrefixesInFlight:
         if matched != node.end or len(lacking) < self._min_tokens:
             return None
         for other in self._leaders.get((id(node), int(lacking[0])), ()):
-            shared = common_prefix(other.tokens[matched : other.num_target], lacking)
+            shared = common_prefix(other.tokens[matched : other.num_linear], lacking)
             if shared >= self._min_tokens:
                 return Leader(other, matched + shared)
         return None

@@ -43,20 +43,6 @@ def decide(method: str, choices: Sequence[ScoredChoice]) -> tuple[int, list[floa
     return max(range(len(scores)), key=scores.__getitem__), scores
 
 
-def same_prefix_same_logprob(choices: Sequence[ScoredChoice]) -> list[ScoredChoice]:
-    """The choices with the first choice's figure wherever two share all tokens up to a position.
-
-    Such figures are equal but for rounding, which must not decide anything.
-    """
-    known: dict[tuple[int, ...], float] = {}
-    out = []
-    for c in choices:
-        prefixes = [c.ids[: i + 1] for i in range(len(c.ids))]
-        logprobs = tuple(known.setdefault(p, x) for p, x in zip(prefixes, c.logprobs, strict=True))
-        out.append(ScoredChoice(c.ids, logprobs, c.unconditional))
-    return out
-
-
 def _tournament(choices: Sequence[ScoredChoice]) -> int:
     alive = list(range(len(choices)))
     for position in range(max(len(c.ids) for c in choices)):

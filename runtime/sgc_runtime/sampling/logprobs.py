@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from sgc_runtime.sampling.row import TokenLogprobs
+
+Numbers = npt.NDArray[np.int64]
 
 
 def token_logprobs(
@@ -26,9 +30,10 @@ def token_logprobs(
     return [TokenLogprobs(x, top[:n]) for x, top, n in zip(own, tops, num_top, strict=True)]
 
 
-def next_token_logprobs(logits: torch.Tensor, ids: Sequence[int]) -> list[float]:
-    """Log-probability of `ids[row]` under row `row` of `logits` (`[rows, vocab]` float32)."""
-    index = torch.tensor(list(ids), device=logits.device)
-    chosen = logits.gather(-1, index[:, None])[:, 0] - logits.logsumexp(-1)
+def next_token_logprobs(logits: torch.Tensor, rows: Numbers, ids: Numbers) -> list[float]:
+    """Log-probability of `ids[i]` under row `rows[i]` of `logits` (`[rows, vocab]` float32)."""
+    row = torch.from_numpy(rows).to(logits.device)
+    index = torch.from_numpy(ids).to(logits.device)
+    chosen = logits[row, index] - logits.logsumexp(-1)[row]
     values: list[float] = chosen.tolist()
     return values

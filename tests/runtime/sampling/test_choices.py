@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sgc_runtime.sampling.choices import ScoredChoice, decide, same_prefix_same_logprob
+from sgc_runtime.sampling.choices import ScoredChoice, decide
 
 
 def choice(
@@ -45,12 +45,3 @@ def test_unconditional_likelihood_is_taken_off() -> None:
     best, scores = decide("unconditional_likelihood_normalized", [common, rare])
     assert scores == pytest.approx([-0.9, -0.1])
     assert best == 1
-
-
-def test_rounding_in_shared_tokens_decides_nothing() -> None:
-    a = choice(-1.0, -2.0, ids=(7, 8))
-    b = choice(-1.0000001, -1.0, ids=(7, 9))
-    assert decide("greedy_token_selection", [a, b])[0] == 0
-    evened = same_prefix_same_logprob([a, b])
-    assert evened[1].logprobs == (-1.0, -1.0)
-    assert decide("greedy_token_selection", evened)[0] == 1
