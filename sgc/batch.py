@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sized
+from queue import SimpleQueue
 from typing import Any
 
 from sgc.progress import RowProgress
@@ -12,7 +13,8 @@ from sgc_runtime.executor.loop import submit
 from sgc_runtime.executor.state import FinishedState
 
 Start = Callable[[int, Any], Coroutine[Any, Any, FinishedState]]
-ROWS_AHEAD = 4  # finished rows that wait for their turn, as a multiple of `parallel`
+Future = concurrent.futures.Future[FinishedState]
+ROWS_AHEAD = 4  # started rows that were not handed out yet, as a multiple of `parallel`
 END_WAIT_S = 1.0  # for cancelled rows
 
 
@@ -23,7 +25,8 @@ def run_rows(
 
     Args:
         start: coroutine function of row index and row, for the runtime's loop.
-        lazy: take rows only as far as the consumer gets, instead of as fast as they finish.
+        lazy: take rows only as far as the consumer gets, at most `ROWS_AHEAD * parallel` ahead
+            of the row that it waits for, instead of as fast as they finish.
     """
     total = len(rows) if isinstance(rows, Sized) else None
     window = _Window(enumerate(rows), start, parallel, parallel * ROWS_AHEAD if lazy else None)
@@ -50,28 +53,33 @@ class _Window:
         self._start = start
         self._parallel = parallel
         self._limit = limit
-        self._order: deque[concurrent.futures.Future[FinishedState]] = deque()
-        self._running: set[concurrent.futures.Future[FinishedState]] = set()
+        self._order: deque[Future] = deque()
+        self._ended: SimpleQueue[Future] = SimpleQueue()
+        self._running = 0
         self._more = True
 
-    def next(self) -> concurrent.futures.Future[FinishedState] | None:
+    def next(self) -> Future | None:
         """The next row in order, finished; None after the last one."""
         self._fill()
         while self._order and not self._order[0].done():
-            concurrent.futures.wait(self._running, return_when=concurrent.futures.FIRST_COMPLETED)
+            self._ended.get()
+            self._running -= 1
             self._fill()
         return self._order.popleft() if self._order else None
 
     def _fill(self) -> None:
-        self._running = {future for future in self._running if not future.done()}
-        while self._more and len(self._running) < self._parallel and self._has_room():
+        while not self._ended.empty():
+            self._ended.get()
+            self._running -= 1
+        while self._more and self._running < self._parallel and self._has_room():
             item = next(self._rows, None)
             if item is None:
                 self._more = False
                 return
             future = submit(self._start(*item))
             self._order.append(future)
-            self._running.add(future)
+            self._running += 1
+            future.add_done_callback(self._ended.put)
 
     def _has_room(self) -> bool:
         return self._limit is None or len(self._order) < self._limit

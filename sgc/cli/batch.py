@@ -13,12 +13,19 @@ from sgc.cli.inputs import Row
 from sgc_runtime.executor.loop import submit
 
 TICK_S = 0.5  # how often `tick` is called
+ROWS_AHEAD = 16  # rows that may begin beyond the oldest unfinished one, as a multiple of parallel
+LEAST_AHEAD = 1024
 
 Start = Callable[[Row], Coroutine[Any, Any, Any]]
 
 
 class RowBatch:
     """At most `parallel` rows at a time, started in input order; all callbacks on one thread.
+
+    Memory is bounded whatever the number of rows: input is read at most `parallel` rows ahead of
+    the started ones, and no row begins more than `max(LEAST_AHEAD, ROWS_AHEAD * parallel)` rows
+    after the oldest one that has not finished, behind which finished ones wait for their turn in
+    the output.
 
     Args:
         start: gives the coroutine that runs a row; what it raises is the row's outcome.
@@ -38,6 +45,10 @@ class RowBatch:
         self._tick = tick
         self._next_tick = time.monotonic() + TICK_S
         self._room = threading.Semaphore(parallel)
+        self._ahead = max(LEAST_AHEAD, ROWS_AHEAD * parallel)
+        self._begun = 0
+        self._places: dict[int, int] = {}  # of running rows among the begun ones, oldest first
+        self._owed = 0  # rows that ended and whose place nobody has got yet
         self._events: SimpleQueue[tuple[str, Any, Any]] = SimpleQueue()
         self._running: dict[int, Future[Any]] = {}
         self._stopped = False
@@ -93,13 +104,23 @@ class RowBatch:
     def _begin(self, row: Row) -> None:
         future = submit(self._start(row))
         self._running[row.index] = future
+        self._places[row.index] = self._begun
+        self._begun += 1
         future.add_done_callback(lambda done: self._events.put(("done", row, done)))
 
     def _end(self, row: Row, future: Future[Any]) -> None:
-        del self._running[row.index]
-        self._room.release()
+        del self._running[row.index], self._places[row.index]
+        self._owed += 1
+        self._give_room()
         error = future.exception()
         self._finished(row, future.result() if error is None else error)
+
+    def _give_room(self) -> None:
+        oldest = next(iter(self._places.values()), self._begun)
+        # Rows that were read and have not begun count as begun: there are at most `parallel`.
+        if self._begun - oldest < self._ahead:
+            self._room.release(self._owed)
+            self._owed = 0
 
     def _stop(self) -> None:
         self._stopped = True

@@ -108,6 +108,10 @@ class LocalBackend:
         if loading is not None:
             loading.add_done_callback(_close_engine)  # at once, or when a load in progress ends
 
+    async def ready(self) -> None:
+        """Returns when the model is loaded; deadlines of calls count from there."""
+        await self.engine()
+
     async def engine(self) -> LoadedEngine:
         """The `LoadedEngine`, loaded once for all who wait."""
         return await asyncio.wrap_future(self._started())

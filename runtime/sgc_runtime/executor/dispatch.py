@@ -54,7 +54,7 @@ async def call_model(
     """
     ctx = core.ctx
     if ctx.log is None and ctx.policies is None:
-        return checked(call, await _ask(stream, call))
+        return checked(core, call, await _ask(stream, call))
     if ctx.log is not None:
         finished = ctx.log.finished_call(call)
         if finished is not None:
@@ -62,7 +62,7 @@ async def call_model(
             return finished
     policy = ctx.policies.of_call(name) if ctx.policies is not None else None
     if policy is None:
-        results = checked(call, await _ask(stream, call))
+        results = checked(core, call, await _ask(stream, call))
     else:
         results = await _ModelAttempts(core, call, restart).run(policy)
     if ctx.log is not None:
@@ -96,7 +96,7 @@ class _ModelAttempts:
             pieces = _Pieces(call.on_text, self._given)
             call = replace(call, on_text=pieces.add)
         try:
-            return checked(call, await _ask(self._core.take_stream(), call))
+            return checked(self._core, call, await _ask(self._core.take_stream(), call))
         except Exception:
             self._given = self._restart()
             raise
@@ -124,14 +124,18 @@ class _Pieces:
         self._give = None
 
 
-def checked(call: Call, results: list[CallResult]) -> list[CallResult]:
-    """`results`, unless they make no sense. Raises BadAnswer."""
+def checked(core: StreamCore, call: Call, results: list[CallResult]) -> list[CallResult]:
+    """`results`, unless they make no sense. Raises BadAnswer.
+
+    Ids are held against the `vocab_size` of a backend that has one.
+    """
     params = call.params
     if type(results) is not list or len(results) != params.n:
         found = f"{len(results)} samples" if type(results) is list else f"{results!r:.60}"
         raise BadAnswer(f"the backend gave {found} for n={params.n}", _text_of(results))
+    vocab_size = getattr(core.ctx.source.backend, "vocab_size", None)
     for result in results:
-        problem = _problem(result)
+        problem = _problem(result, vocab_size)
         if problem:
             raise BadAnswer(f"the backend gave {problem}", _text_of(results))
     if params.choices is not None:
@@ -139,14 +143,16 @@ def checked(call: Call, results: list[CallResult]) -> list[CallResult]:
     return results
 
 
-def _problem(result: Any) -> str:
+def _problem(result: Any, vocab_size: int | None) -> str:
     if not isinstance(result, CallResult):
         return f"a {type(result).__name__} in place of a result"
     if type(result.text) is not str:
         return f"a text of type {type(result.text).__name__}"
     ids = result.token_ids
-    if len(ids) and min(ids) < 0:
-        return f"the token id {min(ids)}"
+    if len(ids):
+        low, high = min(ids), max(ids)
+        if low < 0 or (vocab_size is not None and high >= vocab_size):
+            return f"the token id {low if low < 0 else high}, which is outside of the vocabulary"
     return ""
 
 

@@ -8,11 +8,11 @@ import inspect
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol
 
 from sgc_ir.errors import ToolError
+from sgc_runtime.executor.tool_threads import ToolThreads
 
 MAX_TOOL_THREADS = 64
 MAX_JSON_DEPTH = 200
@@ -38,19 +38,12 @@ class Tool(Protocol):
     def retries(self) -> int | None: ...
 
 
-_threads: ThreadPoolExecutor | None = None
-
-
-def _pool() -> ThreadPoolExecutor:
-    global _threads
-    if _threads is None:
-        _threads = ThreadPoolExecutor(MAX_TOOL_THREADS, thread_name_prefix="sgc-tool")
-    return _threads
+_threads = ToolThreads(MAX_TOOL_THREADS)
 
 
 def _forget_after_fork() -> None:
     global _threads
-    _threads = None  # a child process has none of them
+    _threads = ToolThreads(MAX_TOOL_THREADS)  # a child process has none of its parent's
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)
@@ -59,13 +52,15 @@ os.register_at_fork(after_in_child=_forget_after_fork)
 async def run_tool(tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What the tool gives, as a copy. A plain function runs in a thread, an async one is awaited.
 
+    When this is cancelled, a thread goes on to its end and nobody waits for it.
+
     Raises ToolError when it raises (the cause is chained) or gives no plain JSON data.
     """
     if inspect.iscoroutinefunction(tool.fn):
         result = await _awaited(tool, partial(tool.fn, *args, **kwargs))
     else:
         work = partial(contextvars.copy_context().run, partial(_called, tool, args, kwargs))
-        result = await asyncio.get_running_loop().run_in_executor(_pool(), work)
+        result = await _in_thread(work)
         if inspect.isawaitable(result):
             awaitable = result
             result = await _awaited(tool, lambda: awaitable)
@@ -75,6 +70,15 @@ async def run_tool(tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]) -
         raise ToolError(
             f"tool {tool.name} gave {error}; return None, bool, int, float, str, list or dict"
         ) from None
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    job = _threads.submit(work)
+    try:
+        return await job.future
+    except asyncio.CancelledError:
+        _threads.abandon(job)
+        raise
 
 
 def _called(tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
