@@ -11,6 +11,7 @@ import torch
 
 from sgc_ir.params import SamplingParams
 from sgc_runtime.cache.kv_pool import KVPool
+from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
 from sgc_runtime.engine.output import OutputWatcher
@@ -101,18 +102,24 @@ class Ask:
         *,
         seed: int = 0,
         score_from: int = 0,
+        choices: Sequence[Sequence[int]] = (),
+        alone: Sequence[Sequence[int]] = (),
+        best: int = 0,
         prefix: Prefix | None = None,
     ) -> None:
         self.params = params or SamplingParams(temperature=0, max_tokens=8)
-        self.prompt, self.seed, self.score_from = list(prompt), seed, score_from
+        self.prompt, self.seed = list(prompt), seed
+        self.choices, self.alone = [list(c) for c in choices], [list(a) for a in alone]
+        if score_from:
+            self.prompt, self.choices = self.prompt[:score_from], [self.prompt[score_from:]]
         self.outcome: Outcome | None = None
         self.pieces: list[str] = []
         vocabulary = Letters()
         watcher = row = scoring = None
-        ids = np.array(prompt, np.int32)
-        if score_from:
-            trie = TokenTrie(ids[:score_from], [ids[score_from:]])
-            scoring, ids = Scoring(trie, choose=lambda logprobs: 0), trie.tokens
+        ids = np.array(self.prompt, np.int32)
+        if self.choices:
+            trie = TokenTrie(ids, _arrays(self.choices), _arrays(self.alone))
+            scoring, ids = Scoring(trie, choose=lambda logprobs: best), trie.tokens
         else:
             watcher = OutputWatcher(
                 self.params, vocabulary, vocabulary.eos_ids, on_text=self.pieces.append
@@ -125,7 +132,7 @@ class Ask:
             watcher=watcher,
             scoring=scoring,
             prefix=prefix,
-            call_prompt=score_from or len(prompt),
+            call_prompt=len(self.prompt),
         )
 
     def _done(self, request: Request, outcome: Outcome) -> None:
@@ -142,7 +149,7 @@ class Ask:
         assert self.outcome is not None, "no answer"
         assert self.outcome.error is None
         if self.request.scoring is not None:
-            assert np.allclose(self.request.scoring.logprobs, self.expected_scores(), atol=1e-5)
+            self._check_scores(self.request.scoring)
             return
         expected = plain_generation(self.prompt, self.params, self.seed)
         watcher = self.request.watcher
@@ -150,12 +157,27 @@ class Ask:
         assert self.output == expected
         assert "".join(self.pieces) == watcher.text
 
-    def expected_scores(self) -> list[float]:
-        out = []
-        for n in range(self.score_from, len(self.prompt)):
-            logp = torch.from_numpy(logits_after(self.prompt[:n])).double().log_softmax(0)
-            out.append(float(logp[self.prompt[n]]))
-        return out
+    def _check_scores(self, scoring: Scoring) -> None:
+        trie, found = scoring.trie, scoring.logprobs
+        for i, choice in enumerate(self.choices):
+            expected = plain_logprobs(self.prompt, choice)
+            assert np.allclose(trie.logprobs_behind(i, found), expected, atol=1e-5)
+        for i, ids in enumerate(self.alone):
+            assert np.allclose(trie.logprobs_alone(i, found), plain_logprobs([], ids), atol=1e-5)
+
+
+def plain_logprobs(prompt: Sequence[int], ids: Sequence[int]) -> list[float]:
+    """Of each of `ids` behind `prompt`, one whole history at a time; without any, it is 0."""
+    out = []
+    for n in range(len(ids)):
+        before = [*prompt, *ids[:n]]
+        logp = torch.from_numpy(logits_after(before)).double().log_softmax(0)
+        out.append(float(logp[ids[n]]) if before else 0.0)
+    return out
+
+
+def _arrays(sequences: Sequence[Sequence[int]]) -> list[Ids]:
+    return [np.array(ids, np.int32) for ids in sequences]
 
 
 def plain_generation(prompt: Sequence[int], params: SamplingParams, seed: int) -> list[int]:

@@ -101,6 +101,7 @@ def _result(
         pending=watcher.pending,
         residual=watcher.residual,
         rolled_back=num_prompt_ids - request.num_prompt if len(kept) else 0,
+        timing=request.times.timing(),
     )
 
 
