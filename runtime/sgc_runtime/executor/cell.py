@@ -89,8 +89,10 @@ class Cell:
     def _fire(self) -> None:
         callbacks, self._callbacks = self._callbacks, None
         if callbacks:
-            _ready.extend((callback, self) for callback in callbacks)
-            drain()
+            for callback in callbacks:
+                _ready.append((callback, self))
+            if not _draining:
+                drain()
 
 
 def drain() -> None:
@@ -109,17 +111,28 @@ def drain() -> None:
 
 def pending_cells(operand: Any) -> list[Cell]:
     """All cells inside nested tuples, lists and dicts, left to right."""
+    found: list[Cell] = []
+    _collect(operand, found)
+    return found
+
+
+def _collect(operand: Any, found: list[Cell]) -> None:
     if isinstance(operand, Cell):
-        return [operand]
-    if isinstance(operand, tuple | list):
-        return [cell for item in operand for cell in pending_cells(item)]
-    if isinstance(operand, dict):
-        return [cell for item in operand.values() for cell in pending_cells(item)]
-    return []
+        found.append(operand)
+    elif isinstance(operand, _CONTAINERS):
+        for item in operand.values() if isinstance(operand, dict) else operand:
+            if isinstance(item, _WAITABLE):
+                _collect(item, found)
+
+
+_CONTAINERS = (tuple, list, dict)
+_WAITABLE = (Cell, *_CONTAINERS)
 
 
 def fill(operand: Any) -> Any:
     """`operand` with each done cell replaced by its value; containers keep their type."""
+    if not isinstance(operand, _WAITABLE):
+        return operand
     if isinstance(operand, Cell):
         return operand.value
     if isinstance(operand, tuple):
@@ -171,6 +184,8 @@ def as_cell(operand: Any) -> Cell:
     """A cell with the resolved value of `operand`; a `Cell` is given back as it is."""
     if isinstance(operand, Cell):
         return operand
+    if not isinstance(operand, _CONTAINERS):
+        return Cell.of(operand)
     cell = Cell()
     resolve(operand, lambda value, error: cell.fail(error) if error else cell.set(value))
     return cell

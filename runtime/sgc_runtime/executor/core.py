@@ -141,12 +141,13 @@ class StreamCore:
         if self._pumping:  # called from inside an operation: the loop below goes on by itself
             return
         self._pumping = True
+        queue = self._queue
         try:
-            while self._current is None and self._queue and self._started:
-                self._take(self._queue.popleft())
+            while queue and self._current is None and self._started:
+                self._take(queue.popleft())
         finally:
             self._pumping = False
-        if self._current is None and not self._queue and self._active:
+        if self._active and self._current is None and not queue:
             self._active = False
             self.ctx.leave()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from sgc_ir.errors import ArtifactError
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
@@ -12,6 +13,9 @@ from sgc_ir.params import SamplingParams
 
 NOT_PARAMS = ("name", "ordinal")  # attributes of a Gen or Select that are no parameters
 _MAX_CACHED = 32
+
+Step = tuple[Callable[[Any, Node], Any], Node]
+Handlers = Mapping[Any, Callable[[Any, Node], Any]]
 
 
 class GraphPlan:
@@ -30,6 +34,13 @@ class GraphPlan:
         self.forks_root = frozenset(i for i, body in loops if _some_at_root(body, _is_fork))
         self.reads_root = frozenset(i for i, body in loops if _some_at_root(body, _reads_stream))
         self._params: dict[int, tuple[SamplingParams, SamplingParams]] = {}
+        self._steps: tuple[Handlers, list[Step]] | None = None
+
+    def steps(self, handlers: Handlers) -> list[Step]:
+        """Each node with its handler, in program order; looked up once for all rows."""
+        if self._steps is None or self._steps[0] is not handlers:
+            self._steps = (handlers, [(handlers[node.op], node) for node in self.graph.nodes])
+        return self._steps[1]
 
     def params(self, node: Node, defaults: SamplingParams) -> SamplingParams | None:
         """Parameters of a gen or select with `defaults` filled in; None when the run decides some.

@@ -90,9 +90,9 @@ class Frame:
 
     def start(self) -> None:
         """Start every node that can be."""
-        handlers, values = self.run.handlers, self.values
-        for node in self.plan.graph.nodes:
-            values.append(handlers[node.op](self, node))
+        values = self.values
+        for handler, node in self.plan.steps(self.run.handlers):
+            values.append(handler(self, node))
         self.undefer()
 
     def defer(self) -> None:
@@ -125,7 +125,7 @@ class Frame:
 
     def order(self, node: Node) -> Order:
         """Place of `node` in program order."""
-        return (*self.prefix, node.id)
+        return (*self.prefix, node.id) if self.prefix else (node.id,)
 
     # -- streams
 

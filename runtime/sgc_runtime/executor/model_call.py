@@ -42,11 +42,11 @@ class ModelCall(Op):
 
     def run(self, core: StreamCore, value: Any) -> bool:
         params = _resolved(value[1] if value else self._params, core.ctx.defaults.params)
-        ready = core.ctx.source.get()
-        if ready.done:
-            self._dispatch(core, ready.result(), params)
+        source = core.ctx.source
+        if source.backend is not None:
+            self._dispatch(core, source.backend, params)
         else:
-            ready.then(lambda cell: self._backend_ready(core, cell, params))
+            source.get().then(lambda cell: self._backend_ready(core, cell, params))
         return False
 
     def _backend_ready(self, core: StreamCore, cell: Cell, params: SamplingParams) -> None:
@@ -94,7 +94,7 @@ class ModelCall(Op):
             name = self.pending.name
             results = await call_model(core, name, stream, call, lambda: self._restart(core))
             if core.in_flight(self):
-                self._finish(core, call.params, results)
+                self._finish(core, call, results)
         except asyncio.CancelledError:
             if core.ctx.cancelled is not None:
                 raise
@@ -109,16 +109,16 @@ class ModelCall(Op):
                 core.fail(self, error)
         core.resume(self)
 
-    def _finish(self, core: StreamCore, params: SamplingParams, results: list[CallResult]) -> None:
+    def _finish(self, core: StreamCore, call: Call, results: list[CallResult]) -> None:
+        ctx, scope, params = core.ctx, core.scope, call.params
         for result in results:
-            core.ctx.usage += result.usage
-            if core.scope is not core.ctx.scope:
-                core.scope.usage += result.usage
-        if core.ctx.nodes is not None:
-            place = (core.scope.program, self.path(core), self.pending.name)
-            core.ctx.nodes.add(*place, self.source, results)
+            ctx.usage += result.usage
+            if scope is not ctx.scope:
+                scope.usage += result.usage
+        if ctx.nodes is not None:
+            ctx.nodes.add(scope.program, call.node, self.pending.name, self.source, results)
         first = results[0].text
-        core.prompt.add_generated(first, self.path(core), core.ctx.template)
+        core.prompt.add_generated(first, call.node, ctx.template)
         if params.choices is not None:
             value: Any = first
         else:
@@ -131,13 +131,15 @@ class ModelCall(Op):
         return self.pending.restart(shown=core.ctx.on_event is not None)
 
     def _finish_text(self, core: StreamCore, text: str) -> None:
-        seen = "".join(self.pending.text_pieces)
+        pieces = self.pending.text_pieces
+        seen = "".join(pieces) if pieces else ""
         if not text.startswith(seen):
             raise BackendError(f"the backend streamed {seen!r}, then gave {text!r}")
         rest = text[len(seen) :]
         if rest or not seen:
             self.pending.add_piece(rest)
-        self._emit(core, rest, done=True)
+        if core.ctx.on_event is not None:
+            self._emit(core, rest, done=True)
 
     def skip(self, core: StreamCore, error: BaseException) -> None:
         self.pending.fail(error)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sgc_ir.errors import SgcError
 from sgc_ir.expr import FUNCTIONS
-from sgc_ir.graph import Node, Ref
+from sgc_ir.graph import ROOT_STREAM, Node, Ref
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather, pending_cells, resolve
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Gathered
@@ -20,6 +20,9 @@ from sgc_runtime.executor.tools import own_copy
 def constant_text(frame: Frame, node: Node) -> Any:
     text = node.attrs["text"]
     order = frame.order(node)
+    if node.stream == ROOT_STREAM:
+        frame.root.append(text, node.source, order)
+        return text
     frame.in_stream(node, lambda stream: stream.append(text, node.source, order))
     return text
 
@@ -217,7 +220,7 @@ def _early(fn: str, args: Any) -> Any:
 
 
 def _evaluate(frame: Frame, node: Node, call: Any, args: Any, kwargs: Any) -> Any:
-    if not any(isinstance(a, _MAY_WAIT) for a in args) and not kwargs:
+    if not kwargs and _all_plain(args):
         try:
             return call(*args)
         except Exception as error:
@@ -225,6 +228,13 @@ def _evaluate(frame: Frame, node: Node, call: Any, args: Any, kwargs: Any) -> An
     result = Cell()
     frame.compute(node, (args, kwargs), lambda both: call(*both[0], **both[1]), result)
     return result
+
+
+def _all_plain(args: Any) -> bool:
+    for arg in args:
+        if isinstance(arg, _MAY_WAIT):
+            return False
+    return True
 
 
 _MAY_WAIT = (Cell, tuple, list, dict)

@@ -142,10 +142,13 @@ class Prompt:
     def add_text(self, text: str) -> None:
         """Add ordinary text."""
         if text:
-            self.add(Part(text))
+            part = Part(text)
+            self._add_part(part)
+            self.log.append(part)
 
     def _add_part(self, part: Part) -> None:
-        turn = self.open_turn
+        turns = self.turns
+        turn = turns[-1] if turns and not turns[-1].closed else None
         if turn is None and not self._dirty:
             self._emit_raw(part)  # nothing before it is still to be rendered
         elif turn is None:

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 import sgc
+import sgc.testing
 from sgc_ir.params import CallResult, Timing, Usage
 from sgc_runtime.executor import node_stats
 from sgc_runtime.executor.loop import run_sync

@@ -56,6 +56,7 @@ class Model:
                 not is_copy
                 and not any(self.streams[i].ended or self.streams[i].own_role for i in branches)
                 and not self.streams[parent].ended
+                and not (kind == "append" and self.nests_roles(parent, branches))
             )
         stream = self.streams[at] if at < len(self.streams) else None
         if stream is None or stream.ended:
@@ -67,6 +68,11 @@ class Model:
         if kind == "read":
             return step[2] < len(self.streams) and step[3] in self.streams[step[2]].variables
         return True
+
+    def nests_roles(self, parent: int, branches: list[int]) -> bool:
+        """Whether a branch of before the parent's open role has opened roles itself."""
+        said = [self.streams[i].text[self.streams[i].start :] for i in branches]
+        return self.streams[parent].role and any("<|im_start|>" in text for text in said)
 
     def do(self, step: Step) -> None:
         getattr(self, f"do_{step[0]}")(*step[1:])

@@ -1,0 +1,253 @@
+"""What the executor itself costs a node, on backends that answer at once.
+
+    python benchmarks/executor_overhead.py
+
+Three programs, compiled and interpreted: a straight one of 24 nodes, a fork of 8 branches, and
+the straight one over 64 rows at a time. Two backends: `null` does the least that a backend can do
+(it keeps nothing and gives one fixed answer), `scripted` is `sgc.testing.ScriptedBackend` with a
+fixed reply. `floor` makes the same calls on the same backend by hand, with plain asyncio.
+Each figure is the least of the repeats' means over their rows: what else ran only adds time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import platform
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import sgc
+from sgc_ir.graph import Program
+from sgc_ir.params import CallResult, SamplingParams, Usage
+from sgc_runtime.backends.scripted import ScriptedBackend
+from sgc_runtime.executor.backend import Backend, Call, Piece, RunDefaults, Text
+from sgc_runtime.executor.chatml import ChatML
+from sgc_runtime.executor.context import BackendSource, RunContext
+from sgc_runtime.executor.graph_executor import execute
+from sgc_runtime.executor.loop import run_sync
+
+OUT = Path(__file__).parent / "results" / "executor_overhead.json"
+ROWS = 64
+ANSWER = [CallResult(text="fine", finish_reason="eos", usage=Usage(10, 1))]
+
+
+class NullBackend:
+    """Gives one fixed answer and keeps nothing."""
+
+    name = "null"
+    chat_template = ChatML()
+
+    def open(self) -> NullBackend:
+        return self
+
+    def fork(self) -> NullBackend:
+        return self
+
+    def append(self, pieces: Sequence[Piece]) -> None:
+        pass
+
+    async def generate(self, call: Call) -> list[CallResult]:
+        return ANSWER
+
+    async def select(self, call: Call) -> CallResult:
+        raise NotImplementedError("these programs select nothing")
+
+    async def restore(self, call: Call, results: Sequence[CallResult]) -> None:
+        pass
+
+    def hint(self, **facts: Any) -> None:
+        pass
+
+    def stats(self) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+# -- the programs
+
+
+@sgc.function
+def straight(s: Any, question: str) -> Any:
+    """A chat turn and its answer, then raw text with gens, and one of them read again."""
+    s += sgc.user("Question: " + question)
+    s += sgc.assistant(sgc.gen("first", max_tokens=16))
+    s += "Topic: " + sgc.gen("topic", max_tokens=16, stop="\n")
+    s += "\nPlace: " + sgc.gen("place", max_tokens=16, temperature=0.0)
+    s += "\nTime: " + sgc.gen("time", max_tokens=16)
+    s += "\nOn " + s["topic"] + ": " + sgc.gen("more", max_tokens=16)
+    return s["topic"]
+
+
+@sgc.function
+def fork8(s: Any, question: str) -> Any:
+    """Eight branches that each say a text and generate."""
+    s += "Question: " + question
+    forks = s.fork(8)
+    for i, f in enumerate(forks):
+        f += f"\nTip {i}: "
+        f += sgc.gen("tip", max_tokens=16)
+    return [f["tip"] for f in forks]
+
+
+def straight_calls(question: str) -> list[tuple[str, SamplingParams]]:
+    """What `straight` appends before each call, and the call's parameters."""
+    chat = f"<|im_start|>user\nQuestion: {question}<|im_end|>\n<|im_start|>assistant\n"
+    plain = SamplingParams(max_tokens=16)
+    return [
+        (chat, plain),
+        ("<|im_end|>\nTopic: ", SamplingParams(max_tokens=16, stop=("\n",))),
+        ("\nPlace: ", SamplingParams(max_tokens=16, temperature=0.0)),
+        ("\nTime: ", plain),
+        ("\nOn fine: ", plain),
+    ]
+
+
+async def straight_floor(backend: Backend, question: str) -> None:
+    """The calls of `straight` by hand."""
+    stream = backend.open()
+    for i, (text, params) in enumerate(straight_calls(question)):
+        stream.append([Text(text)])
+        await stream.generate(Call(f"g{i}", "", 0, params, (i,)))
+    stream.close()
+
+
+async def fork8_floor(backend: Backend, question: str) -> None:
+    """The calls of `fork8` by hand: one task a branch."""
+    root = backend.open()
+    root.append([Text("Question: " + question)])
+    params = SamplingParams(max_tokens=16)
+
+    async def branch(i: int) -> None:
+        stream = root.fork()
+        stream.append([Text(f"\nTip {i}: ")])
+        await stream.generate(Call(f"f0[{i}]/g0", f"f0[{i}]", 0, params, (i,)))
+        stream.close()
+
+    await asyncio.gather(*[branch(i) for i in range(8)])
+    root.close()
+
+
+# -- measuring
+
+
+async def per_row(row: Callable[[], Awaitable[Any]], at_a_time: int, rows: int) -> float:
+    """Seconds a row, `at_a_time` rows side by side."""
+    begin = time.perf_counter()
+    for _ in range(rows // at_a_time):
+        if at_a_time == 1:
+            await row()
+        else:
+            await asyncio.gather(*[row() for _ in range(at_a_time)])
+    return (time.perf_counter() - begin) / (rows // at_a_time * at_a_time)
+
+
+def best(row: Callable[[], Awaitable[Any]], at_a_time: int, rows: int, repeats: int) -> float:
+    """Microseconds a row on the runtime's event loop: the least of several means."""
+    found = []
+    for _ in range(repeats + 1):  # the first one warms up
+        gc.collect()
+        found.append(run_sync(per_row(row, at_a_time, rows)))
+    return min(found[1:]) * 1e6
+
+
+def compiled_row(program: Program, source: BackendSource) -> Callable[[], Awaitable[Any]]:
+    """One row of `execute`, with the journal and the policies of a plain run: none."""
+    defaults = RunDefaults()
+
+    async def row() -> None:
+        ctx = RunContext(source, defaults, 0, program.main)
+        state = await execute(program, {"question": "why?"}, ctx)
+        if state.error() is not None:
+            raise state.error() or AssertionError("no error")
+
+    return row
+
+
+def interpreted(program: Any, backend: Any, rows: int, repeats: int) -> float:
+    """Microseconds a row of `run(mode="interpreted")`, one after the other."""
+    found = []
+    for _ in range(repeats + 1):
+        gc.collect()
+        begin = time.perf_counter()
+        for _ in range(rows):
+            program.run("why?", backend=backend, mode="interpreted")
+        found.append((time.perf_counter() - begin) / rows)
+    return min(found[1:]) * 1e6
+
+
+def interpreted_batch(program: Any, backend: Any, repeats: int) -> float:
+    """Microseconds a row of an interpreted batch, 64 rows at a time."""
+    rows = [{"question": "why?"}] * (2 * ROWS)
+    found = []
+    for _ in range(repeats + 1):
+        gc.collect()
+        begin = time.perf_counter()
+        program.run_batch(rows, backend=backend, mode="interpreted", parallel=ROWS)
+        found.append((time.perf_counter() - begin) / len(rows))
+    return min(found[1:]) * 1e6
+
+
+def backends() -> dict[str, Callable[[], Any]]:
+    return {"null": NullBackend, "scripted": lambda: ScriptedBackend(lambda prompt, params: "fine")}
+
+
+def measure(name: str, program: Any, floor: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """All figures of one program."""
+    graph = program.compile().graph
+    mix = Counter(node.op.value for node in graph.graph.nodes)
+    num_nodes = sum(mix.values())
+    result: dict[str, Any] = {"nodes": num_nodes, "mix": dict(mix.most_common())}
+    for kind, make in backends().items():
+        rows, repeats = options.rows, options.repeats
+        source = BackendSource.of(make())
+        row = compiled_row(graph, source)
+        figures = {
+            "compiled": best(row, 1, rows, repeats),
+            "compiled, 64 at a time": best(row, ROWS, max(rows, ROWS), repeats),
+            "floor": best(lambda b=make(): floor(b, "why?"), 1, rows, repeats),
+            "interpreted": interpreted(program, make(), rows // 4, repeats),
+            "interpreted, 64 at a time": interpreted_batch(program, make(), repeats),
+        }
+        result[kind] = {
+            what: {"us_a_row": round(us, 1), "us_a_node": round(us / num_nodes, 2)}
+            for what, us in figures.items()
+        }
+        for what, us in figures.items():
+            print(f"{name:9} {kind:9} {what:26} {us:9.1f} us/row {us / num_nodes:7.2f} us/node")
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=256, help="rows a repeat")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=OUT)
+    options = parser.parse_args()
+    result = {
+        "conditions": {
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "cpus": os.cpu_count(),
+            "rows": options.rows,
+            "repeats": options.repeats,
+            "measure": "least mean of the repeats, wall time",
+            "command": "python benchmarks/executor_overhead.py",
+        },
+        "straight": measure("straight", straight, straight_floor, options),
+        "fork8": measure("fork8", fork8, fork8_floor, options),
+    }
+    options.out.parent.mkdir(exist_ok=True)
+    options.out.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
