@@ -9,6 +9,7 @@ import torch
 
 from sgc_kernels.attention.spec import AttentionBackend
 from sgc_kernels.linear import Linear
+from sgc_kernels.weights.grouped import PackedWeight
 
 Table = tuple[torch.Tensor, torch.Tensor]
 
@@ -19,6 +20,8 @@ class Kernels:
 
     attention: AttentionBackend
     linear: Callable[[torch.Tensor, torch.Tensor | None], Linear]
+    # Products with integer weights and a bias; None: there are none here.
+    grouped: Callable[[PackedWeight, torch.Tensor | None], Linear] | None
     rms_norm: Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
     add_rms_norm: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor]
     rotary_table: Callable[[torch.Tensor, torch.Tensor, float, torch.dtype], Table]
@@ -35,10 +38,12 @@ def select_kernels(device: torch.device, dtype: torch.dtype) -> Kernels:
     from sgc_kernels.linear import PackedLinear, PlainLinear, can_pack
     from sgc_kernels.norm import add_rms_norm, rms_norm
     from sgc_kernels.rotary import apply_rotary, rotary_table
+    from sgc_kernels.weights.grouped import GroupedLinear, can_group
 
     return Kernels(
         attention=TorchAttention(),
         linear=PackedLinear if can_pack(device, dtype) else PlainLinear,
+        grouped=GroupedLinear if can_group(device, dtype) else None,
         rms_norm=rms_norm,
         add_rms_norm=add_rms_norm,
         rotary_table=rotary_table,

@@ -29,6 +29,9 @@ class BackendSettings:
         None, "number format of the model; by default what the machine is fast in"
     )
     device: str = _setting("cpu", "where the model runs", "D")
+    weights: Literal["auto", "dense", "int4", "int8"] = _setting(
+        "auto", "integers of the file itself, never any, or round to 4 or 8 bits"
+    )
     kv_tokens: int | None = _setting(None, "tokens that the KV cache holds", "N")
     kv_memory: str | None = _setting(None, "the same as a size, for example 2GB", "SIZE")
     seam: Literal["canonical", "splice"] = _setting(

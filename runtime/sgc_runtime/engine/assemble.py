@@ -101,6 +101,6 @@ def load_engine(
     """
     from sgc_runtime.model.loader import load_model
 
-    loaded = load_model(path, options.dtype, options.device)
+    loaded = load_model(path, options.dtype, options.device, options.weights)
     model = loaded.model
     return LoadedEngine(model, loaded.config, vocabulary, options, model.dtype, model.device)

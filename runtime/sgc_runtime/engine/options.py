@@ -8,17 +8,24 @@ from dataclasses import dataclass
 from sgc_ir.errors import BackendError
 
 SEAMS = ("canonical", "splice")
+WEIGHTS = ("auto", "dense", "int4", "int8")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """Only `dtype` (rounding) and `seam` change results.
+    """Only `dtype` and `weights` (rounding) and `seam` change results.
 
     Attributes:
         dtype: `float32`, `bfloat16` or `float16`; None: what the machine is fast in.
         device: a torch device.
+        weights: the form of the weights in bfloat16 on a CPU. `auto`: integers of the file
+            itself, if it holds such, else dense; `dense`: numbers of the format; `int8`, `int4`:
+            round what the file holds in more bits to groups of 32 with a scale (the output head
+            never below 8 bits). Where both forms of a weight are kept, because the machine is
+            faster with the dense one for many rows, a result depends by rounding on how many
+            tokens are computed together. float32 is always dense: the reference.
         kv_tokens: slots of the KV pool; or
         kv_memory: its size in bytes, or as text such as `2GB`. Neither: a share of what is free.
         seam: what happens where text follows generated ids: `canonical` encodes the last few
@@ -31,6 +38,7 @@ class EngineOptions:
 
     dtype: str | None = None
     device: str = "cpu"
+    weights: str = "auto"
     kv_tokens: int | None = None
     kv_memory: int | str | None = None
     seam: str = "canonical"
@@ -46,6 +54,13 @@ class EngineOptions:
             parse_size(self.kv_memory)
         if self.seam not in SEAMS:
             raise BackendError(f"seam={self.seam!r}: give one of {', '.join(SEAMS)}")
+        if self.weights not in WEIGHTS:
+            raise BackendError(f"weights={self.weights!r}: give one of {', '.join(WEIGHTS)}")
+        if self.weights in ("int4", "int8") and self.dtype in ("float32", "float16"):
+            raise BackendError(
+                f"weights={self.weights} with dtype={self.dtype}: integer weights need bfloat16; "
+                "leave out one of them"
+            )
         for name in ("kv_tokens", "max_running", "prefill_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,18 +10,21 @@ from pathlib import Path
 import torch
 
 from sgc_ir.errors import ModelError
-from sgc_kernels.linear import Linear
-from sgc_kernels.select import Kernels, select_kernels
+from sgc_kernels.select import select_kernels
 from sgc_runtime.model.config import ModelConfig, check_sizes
 from sgc_runtime.model.config_gguf import read_gguf_config
 from sgc_runtime.model.config_hf import read_hf_config
 from sgc_runtime.model.gguf_file import open_gguf
 from sgc_runtime.model.llama import LayerWeights, LlamaModel, ModelWeights
 from sgc_runtime.model.number_format import pick_dtype
+from sgc_runtime.model.products import Products
 from sgc_runtime.model.rope import rope_frequencies
 from sgc_runtime.model.weights import WeightSource, check_weights
 from sgc_runtime.model.weights_gguf import GgufSource, rope_divisors
 from sgc_runtime.model.weights_safetensors import SafetensorsSource
+
+_EMBEDDING = "model.embed_tokens"
+_HEAD = "lm_head"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ def load_model(
     path: str | os.PathLike[str],
     dtype: str | torch.dtype | None = None,
     device: str | torch.device = "cpu",
+    weights: str = "auto",
 ) -> LoadedModel:
     """Load a Hugging Face directory or a `.gguf` file.
 
@@ -45,6 +48,7 @@ def load_model(
         dtype: float32, bfloat16 or float16 (a name or torch's object); None: bfloat16 on a GPU
             and on CPUs with instructions for it, else float32.
         device: a torch device.
+        weights: `auto`, `dense`, `int4` or `int8`; see `Products`.
 
     Raises:
         ModelError: the model is missing, damaged, incomplete or of an unsupported kind, or the
@@ -57,8 +61,9 @@ def load_model(
     check_sizes(config, place)
     check_weights(config, source)
     kernels = select_kernels(where, number_format)
-    weights = _Assembly(config, source, kernels, where, number_format).build()
-    model = LlamaModel(config, weights, kernels, number_format, where)
+    products = Products(source, kernels, where, number_format, weights)
+    loaded = _Assembly(config, products, where).build()
+    model = LlamaModel(config, loaded, kernels, number_format, where)
     return LoadedModel(model, config, _name(place))
 
 
@@ -89,59 +94,42 @@ def _device(device: str | torch.device) -> torch.device:
 
 
 class _Assembly:
-    """Puts tensors together into the products that the model computes at once."""
+    """Puts tensors together into the weights that the model computes with."""
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        source: WeightSource,
-        kernels: Kernels,
-        device: torch.device,
-        dtype: torch.dtype,
-    ) -> None:
+    def __init__(self, config: ModelConfig, products: Products, device: torch.device) -> None:
         self._config = config
-        self._source = source
+        self._products = products
         self._device = device
-        self._dtype = dtype
-        self._kernels = kernels
 
     def build(self) -> ModelWeights:
-        config = self._config
+        config, products = self._config, self._products
         inv_freq, scale = rope_frequencies(config.rope, config.head_dim)
         # Reading, dequantising and packing release the interpreter lock for most of their time.
         with ThreadPoolExecutor(max_workers=torch.get_num_threads()) as pool:
-            embedding = pool.submit(self._tensor, "model.embed_tokens.weight")
+            embedding = pool.submit(products.tensor, f"{_EMBEDDING}.weight")
+            head_name = _EMBEDDING if config.tie_embeddings else _HEAD
+            head = pool.submit(products.linear, [head_name], False, is_head=True)
             layers = list(pool.map(self._layer, range(config.num_layers)))
-        head = embedding.result() if config.tie_embeddings else self._tensor("lm_head.weight")
         return ModelWeights(
             embedding=embedding.result(),
             layers=layers,
-            norm=self._tensor("model.norm.weight"),
-            head=self._kernels.linear(head, None),
+            norm=products.tensor("model.norm.weight"),
+            head=head.result(),
             inv_freq=inv_freq.to(self._device),
             rope_scale=scale,
         )
 
     def _layer(self, index: int) -> LayerWeights:
-        config, stem = self._config, f"model.layers.{index}."
+        config, products, stem = self._config, self._products, f"model.layers.{index}."
         attention, mlp = stem + "self_attn.", stem + "mlp."
         qkv = [attention + f"{part}_proj" for part in "qkv"]
         return LayerWeights(
-            input_norm=self._tensor(stem + "input_layernorm.weight"),
-            qkv=self._linear(qkv, config.qkv_bias),
-            q_norm=self._tensor(attention + "q_norm.weight") if config.qk_norm else None,
-            k_norm=self._tensor(attention + "k_norm.weight") if config.qk_norm else None,
-            out=self._linear([attention + "o_proj"], config.out_bias),
-            mlp_norm=self._tensor(stem + "post_attention_layernorm.weight"),
-            gate_up=self._linear([mlp + "gate_proj", mlp + "up_proj"], config.mlp_bias),
-            down=self._linear([mlp + "down_proj"], config.mlp_bias),
+            input_norm=products.tensor(stem + "input_layernorm.weight"),
+            qkv=products.linear(qkv, config.qkv_bias),
+            q_norm=products.tensor(attention + "q_norm.weight") if config.qk_norm else None,
+            k_norm=products.tensor(attention + "k_norm.weight") if config.qk_norm else None,
+            out=products.linear([attention + "o_proj"], config.out_bias),
+            mlp_norm=products.tensor(stem + "post_attention_layernorm.weight"),
+            gate_up=products.linear([mlp + "gate_proj", mlp + "up_proj"], config.mlp_bias),
+            down=products.linear([mlp + "down_proj"], config.mlp_bias),
         )
-
-    def _linear(self, names: Sequence[str], bias: bool) -> Linear:
-        """One product out of several with the same input, stacked in this order."""
-        weight = torch.cat([self._tensor(f"{name}.weight") for name in names])
-        biases = torch.cat([self._tensor(f"{name}.bias") for name in names]) if bias else None
-        return self._kernels.linear(weight, biases)
-
-    def _tensor(self, name: str) -> torch.Tensor:
-        return self._source.load(name).to(self._device, self._dtype)

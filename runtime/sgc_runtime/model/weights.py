@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 
 from sgc_ir.errors import ModelError
+from sgc_kernels.weights.grouped import GroupedWeight
 from sgc_runtime.model.config import ModelConfig
 
 Shape = tuple[int, ...]
@@ -19,9 +20,15 @@ _HEAD = "lm_head.weight"
 
 
 class WeightSource(Protocol):
-    """Tensors under Hugging Face's names. `place` is shown in errors."""
+    """Tensors under Hugging Face's names.
+
+    Attributes:
+        place: shown in errors.
+        has_integers: whether `grouped` ever gives something.
+    """
 
     place: str
+    has_integers: bool
 
     def shapes(self) -> Mapping[str, Shape]:
         """Every tensor that is there."""
@@ -29,6 +36,10 @@ class WeightSource(Protocol):
 
     def load(self, name: str) -> torch.Tensor:
         """One tensor on the CPU, of a floating type. May be called from several threads."""
+        ...
+
+    def grouped(self, name: str) -> GroupedWeight | None:
+        """The integers and scales that a matrix is stored as; None if it is stored otherwise."""
         ...
 
 

@@ -9,11 +9,14 @@ from collections.abc import Mapping
 import gguf
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from sgc_ir.errors import ModelError
+from sgc_kernels.weights.grouped import GroupedWeight
 from sgc_runtime.model.config import ModelConfig
 from sgc_runtime.model.config_gguf import ROPE_DIVISORS
 from sgc_runtime.model.gguf_file import GgufFile, GgufTensor
+from sgc_runtime.model.gguf_integers import grouped_weight
 from sgc_runtime.model.weights import Shape
 
 _TOP = {
@@ -43,6 +46,20 @@ def load_gguf_tensor(file: GgufFile, tensor: GgufTensor) -> torch.Tensor:
     Raises:
         ModelError: a kind that the `gguf` package cannot dequantise, or a file that is too short.
     """
+    raw, kind = _raw(file, tensor)
+    if kind == gguf.GGMLQuantizationType.BF16:
+        return torch.from_numpy(raw.view(np.int16).copy()).view(torch.bfloat16)
+    if kind in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16):
+        form = np.float32 if kind == gguf.GGMLQuantizationType.F32 else np.float16
+        return torch.from_numpy(raw.view(form).copy())
+    try:
+        return torch.from_numpy(gguf.quants.dequantize(raw, kind))
+    except NotImplementedError as error:
+        raise _unknown_kind(file, tensor, kind.name) from error
+
+
+def _raw(file: GgufFile, tensor: GgufTensor) -> tuple[NDArray[np.uint8], gguf.GGMLQuantizationType]:
+    """The stored bytes, `[..., bytes of a row]`, and their kind."""
     try:
         kind = gguf.GGMLQuantizationType(tensor.kind)
     except ValueError as error:
@@ -54,16 +71,7 @@ def load_gguf_tensor(file: GgufFile, tensor: GgufTensor) -> torch.Tensor:
             f"{file.path}: tensor {tensor.name} of shape {list(tensor.shape)} cannot be "
             f"{kind.name}: the file is damaged; fetch it again"
         ) from error
-    raw = file.raw(tensor, math.prod(byte_shape)).reshape(byte_shape)
-    if kind == gguf.GGMLQuantizationType.BF16:
-        return torch.from_numpy(raw.view(np.int16).copy()).view(torch.bfloat16)
-    if kind in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16):
-        form = np.float32 if kind == gguf.GGMLQuantizationType.F32 else np.float16
-        return torch.from_numpy(raw.view(form).copy())
-    try:
-        return torch.from_numpy(gguf.quants.dequantize(raw, kind))
-    except NotImplementedError as error:
-        raise _unknown_kind(file, tensor, kind.name) from error
+    return file.raw(tensor, math.prod(byte_shape)).reshape(byte_shape), kind
 
 
 def _unknown_kind(file: GgufFile, tensor: GgufTensor, kind: str) -> ModelError:
@@ -82,6 +90,8 @@ def rope_divisors(file: GgufFile) -> tuple[float, ...]:
 class GgufSource:
     """All tensors of a GGUF file that belong to the model."""
 
+    has_integers = True
+
     def __init__(self, file: GgufFile, config: ModelConfig) -> None:
         self.place = str(file.path)
         self._file = file
@@ -97,6 +107,14 @@ class GgufSource:
         tensor = load_gguf_tensor(self._file, self._tensors[name])
         heads = self._interleaved_heads(name)
         return tensor if heads is None else _halves(tensor, heads)
+
+    def grouped(self, name: str) -> GroupedWeight | None:
+        """The tensor's own integers, where `gguf_integers` reads its kind."""
+        weight = grouped_weight(*_raw(self._file, self._tensors[name]))
+        heads = self._interleaved_heads(name)
+        if weight is None or heads is None:
+            return weight
+        return weight.rows(_halves(torch.arange(weight.shape[0]), heads))
 
     def _interleaved_heads(self, name: str) -> int | None:
         """Heads of a tensor whose rows llama.cpp stores as pairs that are turned together."""

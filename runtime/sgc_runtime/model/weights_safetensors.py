@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from sgc_ir.errors import ModelError
+from sgc_kernels.weights.grouped import GroupedWeight
 from sgc_runtime.model.weights import Shape
 
 _SINGLE = "model.safetensors"
@@ -23,6 +24,8 @@ class SafetensorsSource:
     Raises:
         ModelError: no safetensors files, a file that is missing or damaged, a broken index.
     """
+
+    has_integers = False
 
     def __init__(self, folder: Path) -> None:
         self.place = str(folder)
@@ -49,6 +52,10 @@ class SafetensorsSource:
                 "bfloat16: give the unquantised model"
             )
         return tensor
+
+    def grouped(self, name: str) -> GroupedWeight | None:
+        """None: the files hold floating-point numbers."""
+        return None
 
 
 def _open(path: Path) -> Any:

@@ -1,0 +1,1 @@
+"""Forms of weights with few bits, and their products."""

@@ -1,0 +1,139 @@
+"""Machine code of the products with grouped weights: compiled by LLVM, kept in a directory."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sgc_kernels.weights.grouped_ir import Layout, module_text
+
+# (shape, x, out, sums, rows, threads): addresses and counts; see `module_text`.
+Product = Callable[[int, int, int, int, int, int], None]
+
+_NEEDED = ("avx512bw", "avx512bf16")
+_OPENMP = ("libgomp", "libiomp5", "libomp")  # all of them answer to GCC's name
+_TYPES = (ctypes.c_void_p,) * 4 + (ctypes.c_int64, ctypes.c_int32)
+_lock = threading.Lock()
+_alive: dict[Layout, tuple[Product, Any]] = {}  # with the engine that holds the code
+_directory: Path | None = None
+
+
+def keep_code_in(directory: Path) -> None:
+    """Keep compiled code in `directory` from now on, so that later processes need not compile.
+
+    Files that cannot be read or written are passed over: compiling takes 0.15 s a layout.
+    """
+    global _directory
+    _directory = directory
+
+
+@functools.cache
+def can_compile() -> bool:
+    """Whether this machine has llvmlite, bfloat16 dot products and an OpenMP that torch uses."""
+    try:
+        import llvmlite.binding as llvm
+
+        features = llvm.get_host_cpu_features()
+    except (ImportError, RuntimeError):
+        return False
+    return all(features.get(name) for name in _NEEDED) and _openmp_address() is not None
+
+
+def product_of(layout: Layout) -> Product:
+    """The compiled function for a layout; one per process."""
+    with _lock:
+        if layout not in _alive:
+            _alive[layout] = _load(layout)
+        return _alive[layout][0]
+
+
+def _load(layout: Layout) -> tuple[Product, Any]:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    address = _openmp_address()
+    assert address is not None, "asked for without can_compile"
+    llvm.add_symbol("GOMP_parallel", address)
+    text = module_text(layout)
+    features = llvm.get_host_cpu_features().flatten()
+    target = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=2
+    )
+    module = llvm.parse_assembly(text)
+    engine = llvm.create_mcjit_compiler(module, target)
+    kept = _Kept(_file(layout, text, features, str(llvm.llvm_version_info)))
+    engine.set_object_cache(kept.put, kept.get)
+    engine.finalize_object()
+    function = ctypes.CFUNCTYPE(None, *_TYPES)(engine.get_function_address(layout.name))
+    return function, (engine, kept)
+
+
+def _file(layout: Layout, *parts: str) -> Path | None:
+    if _directory is None:
+        return None
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    return _directory / f"{layout.name}-{key}.o"
+
+
+class _Kept:
+    """Object code in a file: a SHA-256 of it, then the code."""
+
+    def __init__(self, place: Path | None) -> None:
+        self._place = place
+
+    def get(self, module: Any) -> bytes | None:
+        """The code, if the file is there and whole."""
+        if self._place is None:
+            return None
+        try:
+            data = self._place.read_bytes()
+        except OSError:
+            return None
+        return data[32:] if hashlib.sha256(data[32:]).digest() == data[:32] else None
+
+    def put(self, module: Any, code: bytes) -> None:
+        """Written beside and moved over, so that no other process sees half of it."""
+        if self._place is None:
+            return
+        try:
+            self._place.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=self._place.parent) as beside:
+                file = Path(beside) / "code"
+                file.write_bytes(hashlib.sha256(code).digest() + code)
+                os.replace(file, self._place)
+        except OSError:
+            return  # a cache that cannot be written costs a compilation next time
+
+
+@functools.cache
+def _openmp_address() -> int | None:
+    """Address of `GOMP_parallel` in the OpenMP library that this process's torch computes with."""
+    for path in _loaded_libraries():
+        try:
+            function = ctypes.CDLL(path).GOMP_parallel
+        except (OSError, AttributeError):
+            continue
+        return ctypes.cast(function, ctypes.c_void_p).value
+    return None
+
+
+def _loaded_libraries() -> list[str]:
+    """OpenMP libraries that are loaded, torch's own first."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return []
+    paths = {line.split(maxsplit=5)[5] for line in lines if len(line.split(maxsplit=5)) == 6}
+    found = [path for path in paths if Path(path).name.startswith(_OPENMP)]
+    home = str(Path(torch.__file__).parent)
+    return sorted(found, key=lambda path: (not path.startswith(home), path))
