@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.crash import HEAD, ROOT, Crashes
+from support.crash import HEAD, PYTHONPATH, Crashes
 
 PROGRAM = """
 @sgc.function
@@ -41,7 +41,7 @@ class Runs(Crashes):
         return subprocess.Popen(
             [sys.executable, "-m", "sgc", *arguments, *flags],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
+            env={**os.environ, "PYTHONPATH": PYTHONPATH, **environ},
             stderr=subprocess.PIPE,
             text=True,
             preexec_fn=set_limit,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+PYTHONPATH = os.pathsep.join(str(ROOT / room) for room in ("", "ir", "runtime", "kernels"))
 
 # What a run does is a function of its arguments. With KILL_AFTER_S the process ends by SIGKILL so
 # many seconds after this file has been read, with KILL_AT in the call of that number.
@@ -93,7 +94,8 @@ def work(s, name: str, size: int):
         s += sgc.assistant(sgc.select("go", ["yes", "no", "perhaps"]))
     s += sgc.user(f"{handle.value} {sgc.call(half, size)} {' '.join(s['piece'])}")
     s += sgc.assistant(sgc.gen("end", max_tokens=3))
-    return {"end": s["end"], "sub": handle.value, "plan": s["plan"]}
+    told = [s.meta("go")["scores"], s.meta("plan")["finish_reason"]]
+    return {"end": s["end"], "sub": handle.value, "plan": s["plan"], "told": told}
 """
 ARGUMENTS = ["run", "work.py:work", "--inputs", "rows.jsonl", "-o", "out.jsonl", "--parallel", "4"]
 
@@ -132,7 +134,7 @@ class Crashes:
         return subprocess.run(
             [sys.executable, "-m", "sgc", *ARGUMENTS, "--mode", self.mode, *flags],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environ},
+            env={**os.environ, "PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1", **environ},
             capture_output=True,
             text=True,
             timeout=120,
