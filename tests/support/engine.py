@@ -110,6 +110,7 @@ class Ask:
         self.params = params or SamplingParams(temperature=0, max_tokens=8)
         self.prompt, self.seed = list(prompt), seed
         self.choices, self.alone = [list(c) for c in choices], [list(a) for a in alone]
+        self.best = best
         if score_from:
             self.prompt, self.choices = self.prompt[:score_from], [self.prompt[score_from:]]
         self.outcome: Outcome | None = None
