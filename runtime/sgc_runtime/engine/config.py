@@ -21,6 +21,12 @@ class EngineConfig:
         share_min_tokens: a request waits for a prefix that another one computes right now if it
             saves at least so many tokens.
         scan_limit: waiting requests that are looked at in one step.
+        order: `dfs`, `lpm` or `fcfs`; see `order.PrefixOrder`.
+        priorities: serve program instances that have begun before new ones, and leave them the
+            memory that they will need.
+        cohort: instances that begin one after another and are served as equals.
+        turn_tokens: prompt tokens that are computed between two turns of the request that has
+            waited longest; the bound on waiting follows from it (see `turns`).
         cache: keep prefixes for later requests.
         stats_tokens: prompt positions that are remembered for `optimal_hit_rate`.
     """
@@ -32,5 +38,9 @@ class EngineConfig:
     reserve: float = 0.5
     share_min_tokens: int = 16
     scan_limit: int = 512
+    order: str = "dfs"
+    priorities: bool = True
+    cohort: int = 16
+    turn_tokens: int = 16_384
     cache: bool = True
     stats_tokens: int = 5_000_000

@@ -109,6 +109,7 @@ class Request:
         self.state = State.NEW
         self.arrival = 0
         self.cached_tokens: int | None = None  # set at the first admission
+        self.num_matched = 0  # tokens that the cache had at the last admission
         self.num_lost = 0  # tokens computed once that a retraction took away
         self.times = Times()
         self.logprobs: list[TokenLogprobs] = []

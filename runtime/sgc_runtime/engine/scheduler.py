@@ -10,16 +10,14 @@ Progress: the oldest request in flight is never retracted, and a request alone a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
-from math import ceil
 
 from sgc_runtime.cache.prefix_cache import PrefixCache
 from sgc_runtime.cache.radix_tree import Node
+from sgc_runtime.engine.admission import Admission
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.metrics import Metrics
-from sgc_runtime.engine.queue import WaitingQueue
 from sgc_runtime.engine.request import Prefix, Request, State
-from sgc_runtime.engine.sharing import PrefixesInFlight
+from sgc_runtime.engine.request_memory import give_back, store
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +39,12 @@ class Scheduler:
         metrics: Metrics,
     ) -> None:
         self._cache, self._config, self._metrics = cache, config, metrics
-        self.waiting = WaitingQueue()
+        self.admission = Admission(cache, config)
+        self.waiting = self.admission.waiting
         self.prefilling: list[Request] = []
         self.running: list[Request] = []
         self._streak = 0
+        self._clock = 0  # tokens computed so far
 
     @property
     def in_flight(self) -> list[Request]:
@@ -91,19 +91,23 @@ class Scheduler:
 
     def plan(self) -> list[Chunk]:
         """The next step's work, with slots for all of it; empty when nothing waits."""
-        budget = self._config.prefill_tokens
-        prefill = self._go_on(budget)
-        prefill += self._admit(budget - sum(c.end - c.start for c in prefill))
+        prefill = self._prefill()
         decode: list[Chunk] = []
         if not prefill or self._streak >= self._config.max_prefill_streak:
             decode = self._decode()
             self._streak = 0
             prefill = [c for c in prefill if c.request.state is State.PREFILLING]
         self._streak += bool(prefill)
+        self._count(prefill, decode)
+        return prefill + decode
+
+    def _count(self, prefill: list[Chunk], decode: list[Chunk]) -> None:
+        num_prompt_tokens = sum(c.end - c.start for c in prefill)
+        self.admission.turns.clock += num_prompt_tokens
+        self._clock += num_prompt_tokens + len(decode)
         self._metrics.prefill_steps += bool(prefill)
         self._metrics.decode_steps += bool(decode)
-        self._metrics.see(len(self.in_flight), self._cache.referenced)
-        return prefill + decode
+        self._metrics.see(len(self.prefilling) + len(self.running), self._cache.referenced)
 
     def computed(self, chunk: Chunk) -> None:
         """The KV of `chunk` is there; prompts can be shared from now on."""
@@ -112,7 +116,7 @@ class Scheduler:
         if request.state is not State.PREFILLING:
             return
         if request.keep:
-            self._store(request, min(chunk.end, request.num_linear))
+            store(self._cache, request, min(chunk.end, request.num_linear))
         if chunk.end == request.num_target:
             request.times.prefill()
             self.prefilling.remove(request)
@@ -121,69 +125,26 @@ class Scheduler:
 
     # -- prefill ------------------------------------------------------------------------------
 
-    def _go_on(self, budget: int) -> list[Chunk]:
+    def _prefill(self) -> list[Chunk]:
+        """Chunks of the prompts in flight, oldest admission first, then of new ones."""
+        budget = self._config.prefill_tokens
+        chunks = self._chunks(self.prefilling, budget)
+        budget -= sum(c.end - c.start for c in chunks)
+        admitted = self.admission.admit(budget, self.prefilling, self.running, self._clock)
+        for request in admitted:
+            self._count_admission(request, request.num_matched)
+        self.prefilling += admitted
+        return chunks + self._chunks(admitted, budget)
+
+    def _chunks(self, requests: list[Request], budget: int) -> list[Chunk]:
         chunks: list[Chunk] = []
-        for request in self.prefilling:
+        for request in requests:
             if budget <= 0:
                 break
-            chunks.append(self._next_chunk(request, budget))
-            budget -= chunks[-1].end - chunks[-1].start
+            start = request.num_computed
+            chunks.append(Chunk(request, start, min(request.num_target, start + budget)))
+            budget -= chunks[-1].end - start
         return chunks
-
-    def _next_chunk(self, request: Request, budget: int) -> Chunk:
-        start = request.num_computed
-        return Chunk(request, start, min(request.num_target, start + budget))
-
-    def _admit(self, budget: int) -> list[Chunk]:
-        if budget <= 0 or not len(self.waiting):
-            return []
-        chunks: list[Chunk] = []
-        in_flight = PrefixesInFlight(self.prefilling, self._config.share_min_tokens)
-        # A list, since the queue changes below.
-        for request in list(islice(self.waiting, self._config.scan_limit)):
-            if budget <= 0 or len(self.in_flight) >= self._config.max_running:
-                break
-            if self._cache.enabled and self._waits_for_prefix(request, in_flight):
-                continue
-            if not self._take_memory(request):
-                break
-            in_flight.add(request)
-            chunks.append(self._next_chunk(request, budget))
-            budget -= chunks[-1].end - chunks[-1].start
-        return chunks
-
-    def _waits_for_prefix(self, request: Request, in_flight: PrefixesInFlight) -> bool:
-        if request.leader is not None and request.leader.computes():
-            return True
-        ids = request.tokens[: request.num_matchable]
-        request.leader = in_flight.leader(request, *self._cache.find(ids, request.anchor))
-        return request.leader is not None
-
-    def _take_memory(self, request: Request) -> bool:
-        """Lock the cached prefix, get slots for the rest; False when they are not to be had."""
-        node = self._cache.match(request.tokens[: request.num_matchable], request.anchor)
-        self._cache.lock(node)
-        missing = request.num_target - node.end
-        slots = self._cache.alloc(missing) if self._fits(request, missing) else None
-        if slots is None:
-            self._cache.unlock(node)
-            return False
-        request.node = node
-        request.slots[: node.end] = self._cache.path_slots(node)
-        request.slots[node.end : request.num_target] = slots
-        request.num_slots, request.num_computed = request.num_target, node.end
-        self._count_admission(request, node.end)
-        self.waiting.remove(request)
-        self.prefilling.append(request)
-        request.state, request.leader = State.PREFILLING, None
-        return True
-
-    def _fits(self, request: Request, missing: int) -> bool:
-        in_flight = self.in_flight
-        if not in_flight:
-            return True
-        growth = request.num_growth + sum(r.num_growth for r in in_flight)
-        return missing + ceil(self._config.reserve * growth) <= self._cache.available
 
     def _count_admission(self, request: Request, matched: int) -> None:
         request.times.admit()
@@ -208,7 +169,7 @@ class Scheduler:
     def _retract(self, request: Request) -> None:
         assert len(self.in_flight) > 1, "a request alone always fits"
         request.num_lost = request.num_computed
-        self._leave_flight(request, min(request.num_computed, request.num_linear))
+        self._leave_flight(request, min(request.num_computed, request.num_linear), done=False)
         request.num_computed = 0
         if request.scoring is not None:
             request.scoring.restart()
@@ -216,27 +177,8 @@ class Scheduler:
         self.waiting.add_returned(request)
         self._metrics.retractions += 1
 
-    # -- memory of one request ----------------------------------------------------------------
-
-    def _store(self, request: Request, num_kept: int) -> None:
-        node = request.node
-        assert node is not None
-        if num_kept <= node.end:
-            return
-        leaf = self._cache.store(request.tokens[:num_kept], request.slots[:num_kept], node)
-        self._cache.lock(leaf)
-        self._cache.unlock(node)
-        request.node = leaf
-
-    def _leave_flight(self, request: Request, num_kept: int) -> None:
+    def _leave_flight(self, request: Request, num_kept: int, done: bool = True) -> None:
         queue = self.prefilling if request.state is State.PREFILLING else self.running
         queue.remove(request)
-        num_kept = min(num_kept, request.num_computed) if request.keep else 0
-        assert request.node is not None
-        if num_kept > request.node.end:
-            self._store(request, num_kept)
-        node = request.node
-        self._cache.release(request.slots[node.end : request.num_slots])
-        self._cache.unlock(node)
-        request.num_slots = 0
-        request.anchor, request.node = node, None
+        stored = give_back(self._cache, request, num_kept)
+        self.admission.instances.leave(request, self._clock, stored, done)

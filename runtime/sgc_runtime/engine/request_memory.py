@@ -1,0 +1,60 @@
+"""What a request does with the cache: take slots, hand computed ones over, give all back."""
+
+from __future__ import annotations
+
+from sgc_runtime.cache.prefix_cache import PrefixCache
+from sgc_runtime.cache.radix_tree import Node
+from sgc_runtime.engine.request import Request
+
+
+def find_prefix(cache: PrefixCache, request: Request) -> tuple[Node, int]:
+    """Where a waiting request leaves the tree, and after how many tokens; changes nothing."""
+    return cache.find(request.tokens[: request.num_matchable], request.anchor)
+
+
+def lock_prefix(cache: PrefixCache, request: Request) -> Node:
+    """The end of the cached prefix of a waiting request, locked."""
+    node = cache.match(request.tokens[: request.num_matchable], request.anchor)
+    cache.lock(node)
+    return node
+
+
+def take_slots(cache: PrefixCache, request: Request, node: Node) -> bool:
+    """Slots for all that is to compute behind `node`, which is locked; False (and unlocked) when
+    they are not to be had."""
+    slots = cache.alloc(request.num_target - node.end)
+    if slots is None:
+        cache.unlock(node)
+        return False
+    request.node, request.num_matched = node, node.end
+    request.slots[: node.end] = cache.path_slots(node)
+    request.slots[node.end : request.num_target] = slots
+    request.num_slots, request.num_computed = request.num_target, node.end
+    return True
+
+
+def store(cache: PrefixCache, request: Request, num_kept: int) -> None:
+    """Let others find the KV of the first `num_kept` tokens, which are computed."""
+    node = request.node
+    assert node is not None
+    if num_kept <= node.end:
+        return
+    leaf = cache.store(request.tokens[:num_kept], request.slots[:num_kept], node)
+    cache.lock(leaf)
+    cache.unlock(node)
+    request.node = leaf
+
+
+def give_back(cache: PrefixCache, request: Request, num_kept: int) -> int:
+    """Let go of everything; the KV of the first `num_kept` tokens, as far as it is computed, and
+    what was stored before stays cached. Returns how many tokens this request added to the cache.
+    """
+    if request.keep:
+        store(cache, request, min(num_kept, request.num_computed))
+    node = request.node
+    assert node is not None
+    cache.release(request.slots[node.end : request.num_slots])
+    cache.unlock(node)
+    request.num_slots = 0
+    request.anchor, request.node = node, None
+    return max(0, node.end - request.num_matched)
