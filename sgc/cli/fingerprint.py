@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from hashlib import blake2b
 from importlib import metadata
 from pathlib import Path
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from sgc.lang.tools import Tool
 from sgc.runnable import Job
 from sgc.settings import RunSettings
+from sgc_ir.graph import Graph, Node, Source
+from sgc_ir.graph import Program as Graphs
 from sgc_runtime.executor.backend import Backend
-from sgc_runtime.journal.fingerprint import DIGEST_MARK
+from sgc_runtime.journal.fingerprint import DIGEST_MARK, file_digest
 
 if TYPE_CHECKING:
     from sgc.program import Program
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 # Settings that change no result of a row that finishes well.
 NEUTRAL = frozenset({"parallel", "deadline", "row_deadline", "retries", "order", "record"})
 _DIGEST_BYTES = 16
-_BLOCK_BYTES = 1 << 20
 
 
 def fingerprint(
@@ -49,7 +50,7 @@ def fingerprint(
         "version of Python": ".".join(platform.python_version_tuple()[:2]),
         "program": _program_digest(program),
         **{f"tool {tool.name}": _tool_facts(tool) for tool in _tools(program)},
-        "--tools": None if tools is None else _file_digest(tools),
+        "--tools": None if tools is None else file_digest(tools),
         "inputs": _inputs(inputs),
         "--arg": list(arguments),
         "mode": job.mode,
@@ -72,10 +73,26 @@ def _program_digest(program: Runnable) -> str:
     from sgc_ir.codec import encode
 
     if isinstance(program, CompiledProgram):
-        return _digest([encode(program.graph)])
+        return _digest([encode(_without_places(program.graph))])
     assert isinstance(program, Program)
     name = program.name.encode()
     return _digest([name, *(path.read_bytes() for path in _files(program))])
+
+
+def _without_places(program: Graphs) -> Graphs:
+    """The graphs as if their source had no lines: a comment more in it changes no result."""
+    graphs = {name: _graph_without_places(graph) for name, graph in program.graphs.items()}
+    return replace(program, graphs=graphs)
+
+
+def _graph_without_places(graph: Graph) -> Graph:
+    nodes = tuple(_node_without_place(node) for node in graph.nodes)
+    return replace(graph, nodes=nodes, source=Source())
+
+
+def _node_without_place(node: Node) -> Node:
+    body = None if node.body is None else _graph_without_places(node.body)
+    return replace(node, source=Source(), body=body)
 
 
 def _files(program: Program) -> list[Path]:
@@ -121,7 +138,7 @@ def _inputs(inputs: str | None) -> str | None:
     path = Path(inputs)
     if not path.is_file():
         return "a pipe"  # can be read only once; its rows are compared as they come
-    return f"{_file_digest(path)} {path.suffix.lower()}"
+    return f"{file_digest(path)} {path.suffix.lower()}"
 
 
 def _settings(settings: RunSettings) -> dict[str, Any]:
@@ -138,14 +155,6 @@ def _backend_facts(backend: Backend | None) -> Mapping[str, Any]:
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def _file_digest(path: Path) -> str:
-    hasher = blake2b(digest_size=_DIGEST_BYTES)
-    with open(path, "rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            hasher.update(block)
-    return DIGEST_MARK + hasher.hexdigest()
 
 
 def _digest(parts: Iterable[bytes]) -> str:

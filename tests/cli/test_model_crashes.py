@@ -57,7 +57,7 @@ class ModelCrashes(Crashes):
 
 def check_kills(folder: Path, mode: str, wanted: int, seed: int) -> None:
     rng = random.Random(seed)
-    run = ModelCrashes(folder, mode, num_rows=5)
+    run = ModelCrashes(folder, mode, num_rows=3)
     begin = time.monotonic()
     first = run.run()
     seconds = time.monotonic() - begin

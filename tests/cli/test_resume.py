@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import linecache
 import sqlite3
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -170,6 +172,25 @@ def change_rows(bench: Bench) -> None:
     bench.write("rows.jsonl", bench.read("rows.jsonl").replace("Cy", "Di"))
 
 
+def change_tool(bench: Bench) -> None:
+    bench.write("my_tools.py", bench.read("my_tools.py").replace("n + 1", "n + 2"))
+
+
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+def test_another_tool_is_refused(bench: Bench, mode: str) -> None:
+    program = PROGRAM.replace("import sgc", "import sgc\nfrom my_tools import add", 1)
+    bench.write("work.py", program.replace("second {name}", "second {name}{sgc.call(add, 1)}"))
+    tool = "import sgc\n@sgc.tool(effect='pure')\ndef add(n):\n    return n + 1\n"
+    bench.write("my_tools.py", tool)
+    bench.broken = {"Bo"}
+    sys.modules.pop("my_tools", None)
+    assert bench.run("--mode", mode).code == 1
+    change_tool(bench)
+    sys.modules.pop("my_tools", None)
+    linecache.clearcache()
+    refused(bench.run("--mode", mode, "--resume"), "tool add is another one")
+
+
 def change_nothing(bench: Bench) -> None:
     pass
 
@@ -209,6 +230,14 @@ def test_another_backend_and_version_are_refused(
     monkeypatch.chdir(bench.folder)
     monkeypatch.setattr("sgc.cli.fingerprint._version", lambda: "99")
     refused(bench.run("--resume"), "version of sgc was")
+
+
+def test_a_comment_in_a_compiled_program_changes_nothing(bench: Bench) -> None:
+    bench.broken = {"Bo"}
+    assert bench.run("--mode", "compiled").code == 1
+    bench.broken = set()
+    bench.write("work.py", "# more words\n\n" + PROGRAM)
+    assert bench.run("--mode", "compiled", "--resume").code == 0
 
 
 def test_settings_that_change_no_result_may_differ(bench: Bench) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 DIGEST_MARK = "#"  # begins a text that stands for a content too long to show
+_DIGEST_BYTES = 16
+_BLOCK_BYTES = 1 << 20
 _SHOWN_CHARS = 60
 _ABSENT = object()
 
@@ -18,6 +22,15 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         for name in names
         if before.get(name, _ABSENT) != now.get(name, _ABSENT)
     ]
+
+
+def file_digest(path: Path) -> str:
+    """A text that stands for the content of a file. Raises OSError."""
+    hasher = blake2b(digest_size=_DIGEST_BYTES)
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            hasher.update(block)
+    return DIGEST_MARK + hasher.hexdigest()
 
 
 def _difference(name: str, before: Any, now: Any) -> str:
