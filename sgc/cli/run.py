@@ -55,6 +55,14 @@ from sgc.settings import RunSettings
     help="Keep no journal. Without this, OUT.journal lies beside OUT until all rows are good; one "
     "that holds finished work is never overwritten: resume that run, or move the file away.",
 )
+@click.option("--record", type=PATH, metavar="F", help="Write every model call to a file.")
+@click.option(
+    "--replay",
+    type=PATH,
+    metavar="F",
+    help="Take the answers from such a file; no model is loaded, and a call that is not in it is "
+    "an error.",
+)
 @click.option("--full-text", is_flag=True, help="Add text and messages to each output row.")
 @quiet_option("No progress, no notes, no closing table.")
 @debug_option

@@ -27,6 +27,7 @@ from sgc.cli.output import (
 )
 from sgc.cli.programs import load_module, split_name
 from sgc.cli.progress import Display, FailureNotes, make_display
+from sgc.cli.recording import recording, replaying
 from sgc.cli.records import failed_record, record_of, unavailable
 from sgc.cli.resuming import (
     JournalOptions,
@@ -65,6 +66,8 @@ class Request:
     output: Path | None
     tools: Path | None
     stats: Path | None
+    record: Path | None
+    replay: Path | None
     full_text: bool
     quiet: bool
     journal: JournalOptions
@@ -79,7 +82,7 @@ def run_session(request: Request) -> int:
         program = load_runnable(request.program)
         rows, total = _rows(request, program)
         _check_paths(request)
-        backend = choose_backend(request.backend, request.engine)
+        backend = _backend(request)
         program, mode = settle_mode(program, request.settings.get("mode", "auto"))
         job = program.job({**request.settings, "mode": mode, "backend": backend})
         if needs_model(program):
@@ -93,6 +96,15 @@ def run_session(request: Request) -> int:
         finally:
             if journal is not None:
                 journal.close()
+
+
+def _backend(request: Request) -> Backend:
+    if request.replay is not None:
+        return replaying(request.replay, request.backend, request.engine)
+    backend = choose_backend(request.backend, request.engine)
+    if request.record is None:
+        return backend
+    return recording(backend, request.record, append=request.journal.resume)
 
 
 def _open_journal(
@@ -151,7 +163,9 @@ def _check_paths(request: Request) -> None:
     if request.output is None:
         standard_output()
     check_output(request.output, taken)
-    check_output(request.stats, {**taken, "output": request.output})
+    taken["output"] = request.output
+    check_output(request.stats, taken)
+    check_output(request.record, {**taken, "--stats file": request.stats, "replay": request.replay})
     journal = journal_path(request.output)
     for what, path in {**taken, "statistics": request.stats}.items():
         if journal is not None and path is not None and is_same_file(journal, path):

@@ -17,6 +17,8 @@ from jinja2.utils import Namespace
 
 from sgc_ir.errors import ModelError
 from sgc_runtime.executor.backend import Message
+from sgc_runtime.executor.rendering import Splice
+from sgc_runtime.tokenizer.locality import splice_of
 
 
 class JinjaChatTemplate:
@@ -38,9 +40,24 @@ class JinjaChatTemplate:
         self._variables = dict(variables)
         self._control_tokens = tuple(control_tokens)
 
+    @cached_property
+    def splice(self) -> Splice | None:
+        """Which messages the template need not see to render the others; None: all are needed."""
+        if self.source is None:
+            return None
+        try:
+            return splice_of(_environment().parse(self.source))
+        except TemplateSyntaxError:
+            return None  # `render` says what is wrong
+
     @property
     def control_tokens(self) -> Sequence[str]:
         return self._control_tokens
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What the template sees beside the messages."""
+        return self._variables
 
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = False) -> str:
         """The template's text for `messages`. What the template raises passes through.
