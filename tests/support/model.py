@@ -46,6 +46,9 @@ def tiny_config(kind: str) -> transformers.PretrainedConfig:
     llama, qwen2 = transformers.LlamaConfig, transformers.Qwen2Config
     if kind == "llama":
         return llama(**SIZES)
+    if kind == "llama with wide layers":  # whole blocks of 32 columns and 16 rows
+        wide = {"vocab_size": 112, "hidden_size": 64, "intermediate_size": 96}
+        return llama(**{**SIZES, **wide})
     if kind == "llama tied, biases, one kv head, wide heads":
         own = {"num_key_value_heads": 1, "head_dim": 16, "attention_bias": True, "mlp_bias": True}
         return llama(**{**SIZES, **own}, tie_word_embeddings=True)

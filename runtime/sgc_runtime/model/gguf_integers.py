@@ -72,8 +72,7 @@ def _q4_1(blocks: _Bytes) -> _Parts:
 
 def _q5_0(blocks: _Bytes) -> _Parts:
     ints = _nibbles(blocks[:, 6:]) | _fifth_bits(blocks[:, 2:6]) << 4
-    centred: NDArray[np.int8] = np.subtract(ints, 16, dtype=np.int8)
-    return 8, centred, _halves(blocks, 0), None
+    return 8, ints.view(np.int8) - np.int8(16), _halves(blocks, 0), None
 
 
 def _q5_1(blocks: _Bytes) -> _Parts:
@@ -96,8 +95,8 @@ def _k_scales(blocks: _Bytes) -> tuple[NDArray[np.float32], NDArray[np.float32]]
 
 def _k_nibbles(packed: _Bytes) -> _Bytes:
     """`[blocks, 256]`: 32 bytes hold 32 low nibbles, then the 32 high ones that follow."""
-    parts = packed.reshape(len(packed), 4, 1, 32) >> np.array([0, 4], np.uint8)[:, None]
-    return (parts & 15).reshape(len(packed), 256)
+    parts = packed.reshape(len(packed), 4, 32)
+    return np.stack([parts & 15, parts >> 4], axis=2).reshape(len(packed), 256)
 
 
 def _q4_k(blocks: _Bytes) -> _Parts:
