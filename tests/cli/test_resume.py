@@ -396,6 +396,24 @@ def test_unknown_outcomes_wait_for_a_decision(bench: Bench) -> None:
     assert values == [{"paid": "yes"}, 5, None]
 
 
+def test_no_handler_takes_an_unknown_outcome(bench: Bench) -> None:
+    program = TOOL.replace("BREAKS", "name == 'Bo'").replace(
+        "    paid = sgc.call(pay, name)\n",
+        "    try:\n"
+        "        paid = sgc.call(pay, name)\n"
+        "    except sgc.GenerationError:\n"
+        "        paid = 'nothing'\n",
+    )
+    bench.write("work.py", program)
+    bench.broken = {"second nothing"}
+    assert bench.run("--mode", "interpreted").code == 1
+    bench.broken = set()
+    assert bench.run("--mode", "interpreted", "--resume").code == 1
+    assert "outcome unknown" in json.loads(bench.read().splitlines()[1])["error"]["message"]
+    assert bench.run("--mode", "interpreted", "--resume", "--rerun", "1:g1").code == 0
+    assert json.loads(bench.read().splitlines()[1])["value"][0] == "nothing"
+
+
 def test_decisions_that_fit_no_node(bench: Bench) -> None:
     unknown_outcomes(bench)
     waiting = "these do: 0:g1, 1:g1, 2:g1"

@@ -48,8 +48,8 @@ class NodeLog(Protocol):
     ) -> None:
         """A tool is about to run; for an irreversible one, returns when that is durable.
 
-        Raises ToolError for an irreversible tool that began in an earlier run and whose outcome
-        is unknown.
+        A row with an irreversible tool that began in an earlier run and was not recorded as ended
+        does not begin at all. Raises JournalError when it cannot be made durable.
         """
         ...
 

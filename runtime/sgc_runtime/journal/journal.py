@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sgc_ir.errors import JournalError
+from sgc_ir.errors import GenerationError, JournalError
 from sgc_runtime.journal.codec import pack
 from sgc_runtime.journal.entries import RowBegins
 from sgc_runtime.journal.fingerprint import differences
 from sgc_runtime.journal.group_commit import GroupCommit
-from sgc_runtime.journal.row_log import RowLog
-from sgc_runtime.journal.store import START_ANEW, TOOL, Line, Node, Store
+from sgc_runtime.journal.row_log import RowLog, unknown_outcome
+from sgc_runtime.journal.store import BEGUN, START_ANEW, TOOL, Line, Node, Store
 
 _FINGERPRINT = "fingerprint"
 
@@ -99,9 +99,18 @@ class Journal:
         return True
 
     def begin_row(self, index: int, program: str) -> RowLog:
-        """The log of an admitted row, which begins now."""
+        """The log of an admitted row, which begins now.
+
+        Raises GenerationError for a row that waits for a decision on a tool of unknown outcome: no
+        `except` of the program could take that for an ordinary error.
+        """
         digest, nodes = self._admitted.pop(index)
         self._writing.add(RowBegins(index, digest))
+        for node in nodes:
+            if node.kind == BEGUN:
+                raise GenerationError(
+                    unknown_outcome(node), program=program, instance=index, node=node.path
+                )
         return RowLog(index, program, self._writing, nodes)
 
     def finish_row(self, index: int, line: str, failed: bool) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sgc_ir.errors import GenerationError, JournalError, ToolError
+from sgc_ir.errors import GenerationError, JournalError
 from sgc_ir.params import CallResult
 from sgc_runtime.executor.backend import Call
 from sgc_runtime.executor.node_log import Finished
@@ -24,7 +24,7 @@ class RowLog:
     """See `NodeLog`.
 
     Args:
-        found: what earlier runs left of the row.
+        found: what earlier runs left of the row; none of it is BEGUN.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class RowLog:
         self, node: str, tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Finished | None:
         found = self._found.get(node)
-        if found is None or found.kind == BEGUN:
+        if found is None:
             return None
         self._check(found, TOOL, tool_digest(tool.name, args, kwargs))
         assert found.data is not None
@@ -71,9 +71,6 @@ class RowLog:
     async def begin_tool(
         self, node: str, tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        found = self._found.get(node)
-        if found is not None and found.kind == BEGUN:
-            raise ToolError(unknown_outcome(found))
         asked = self._begun[node] = tool_digest(tool.name, args, kwargs)
         if tool.effect == IRREVERSIBLE:
             self._writer.add(Node(self._row, node, BEGUN, tool.name, asked, None))
