@@ -37,6 +37,10 @@ class BackendSettings:
     seam: Literal["canonical", "splice"] = _setting(
         "canonical", "encode the last tokens before a text anew, or never"
     )
+    order: Literal["dfs", "lpm", "fcfs"] = _setting(
+        "dfs",
+        "serve first: calls that share a prefix, the longest cached prefix, or who came first",
+    )
     cache: bool = _setting(True, "do not keep the KV of prefixes for later calls")
 
 

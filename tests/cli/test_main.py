@@ -18,7 +18,16 @@ from sgc.settings import RunSettings
 RUN_OPTIONS = {
     *("--inputs", "--arg", "--output", "--backend", "--tools", "--stats", "--full-text"),
     *("--quiet", "--debug", "--help", "--resume", "--no-journal", "--assume-done", "--rerun"),
-    *("--model", "--dtype", "--device", "--kv-tokens", "--kv-memory", "--seam", "--no-cache"),
+    *(
+        "--model",
+        "--dtype",
+        "--device",
+        "--kv-tokens",
+        "--kv-memory",
+        "--seam",
+        "--order",
+        "--no-cache",
+    ),
 }
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import torch
 
+from sgc_kernels.weights.native import keep_code_in
 from sgc_runtime.cache.kv_pool import KVPool
 from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.engine.config import EngineConfig
@@ -18,6 +19,7 @@ from sgc_runtime.engine.seams import Seams
 from sgc_runtime.engine.stream import TokenStream
 from sgc_runtime.engine.vocabulary import Vocabulary
 from sgc_runtime.model.config import ModelConfig
+from sgc_runtime.models import cache_dir
 from sgc_runtime.sampling.healing import MAX_HEALED_IDS, Healing, TokenPrefixes, num_healed
 
 
@@ -45,6 +47,7 @@ class LoadedEngine:
             max_running=options.max_running,
             prefill_tokens=options.prefill_tokens,
             reserve=options.reserve,
+            order=options.order,
             cache=options.cache,
         )
         shape = (config.num_layers, num_slots, config.num_kv_heads, config.head_dim)
@@ -101,6 +104,7 @@ def load_engine(
     """
     from sgc_runtime.model.loader import load_model
 
+    keep_code_in(cache_dir() / "code")
     loaded = load_model(path, options.dtype, options.device, options.weights)
     model = loaded.model
     return LoadedEngine(model, loaded.config, vocabulary, options, model.dtype, model.device)

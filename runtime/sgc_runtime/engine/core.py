@@ -61,11 +61,16 @@ class EngineCore:
             return
         for request in requests:
             if request.call_prompt:
-                self.trie.add_prompt(request.tokens[: request.call_prompt].copy())
+                prompt = request.tokens[: request.call_prompt].copy()
+                request.covered = self.trie.add_prompt(prompt)
             self.scheduler.add(request)
 
     def cancel(self, request: Request) -> None:
-        """Drop a request; its slots are free at once and `on_done` is not called."""
+        """Drop a request of a call that gives no result; its slots are free at once and `on_done`
+        is not called."""
+        if request.covered is not None:
+            self.trie.take_back(request.tokens[: request.call_prompt], request.covered)
+            request.covered = None
         if request.state is not State.DONE:
             self.scheduler.drop(request)
 

@@ -69,6 +69,8 @@ def _request(
         watcher=watcher,
         prefix=stream.prefix,
         call_prompt=len(prompt) if sample == 0 else 0,
+        instance=call.instance,
+        more_tokens=call.more_tokens,
     )
 
 

@@ -12,8 +12,6 @@ from sgc_runtime.engine.prefix_walk import PrefixWalk
 from sgc_runtime.engine.request import Request
 from sgc_runtime.engine.waiting_trie import WaitingTrie
 
-ORDERS = ("dfs", "lpm", "fcfs")
-
 
 @dataclass(frozen=True, slots=True)
 class Group:

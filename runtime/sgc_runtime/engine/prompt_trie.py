@@ -6,8 +6,8 @@ import numpy as np
 
 from sgc_runtime.cache.radix_tree import Ids, Node, RadixTree
 
-_ASKED = 1  # position of some call's prompt
-_MADE = 2  # position whose KV a decode step or a choice's scoring made
+_MADE = 1  # position whose KV a decode step or a choice's scoring made
+_ASKED = 2  # added for each call whose prompt has the position
 
 
 class PromptTrie:
@@ -16,6 +16,8 @@ class PromptTrie:
     optimal_hit_rate = 1 - C / (sum of prompt tokens), with C = distinct positions of all prompts
     that decode never made, plus 1 for each call that was wholly covered when it came (its last
     token is computed again for its logits).
+
+    A call is one that gives a result: what was cancelled or failed is taken back.
 
     Args:
         max_tokens: positions that are remembered; beyond them the rate is unknown (None).
@@ -29,17 +31,28 @@ class PromptTrie:
         self._covered = 0
         self._full = False
 
-    def add_prompt(self, ids: Ids) -> None:
-        """A call comes with this prompt."""
+    def add_prompt(self, ids: Ids) -> bool:
+        """A call comes with this prompt; whether it was wholly covered."""
         self._prompt_tokens += len(ids)
         if not len(ids) or self._is_full(len(ids)):
-            return
+            return False
         marks = [node.slots for node in self._tree.path(self._add(ids))]
         new = sum(int(np.count_nonzero(m == 0)) for m in marks)
         self._needed += new
         self._covered += new == 0
         for m in marks:
-            m |= _ASKED
+            m += _ASKED
+        return new == 0
+
+    def take_back(self, ids: Ids, covered: bool) -> None:
+        """A call that came with this prompt, and was `covered` then, gives no result."""
+        self._prompt_tokens -= len(ids)
+        if not len(ids) or self._full:
+            return
+        self._covered -= covered
+        for node in self._tree.path(self._tree.match(ids)):
+            node.slots -= _ASKED
+            self._needed -= int(np.count_nonzero(node.slots == 0))
 
     def add_made(self, ids: Ids, start: int) -> None:
         """Decode steps made the KV of the positions `[start, len(ids))`."""
@@ -47,7 +60,7 @@ class PromptTrie:
             return
         for node in self._tree.path(self._add(ids)):
             marks = node.slots[max(0, start - node.start) :]
-            self._needed -= int(np.count_nonzero(marks == _ASKED))
+            self._needed -= int(np.count_nonzero((marks >= _ASKED) & (marks & _MADE == 0)))
             marks |= _MADE
             if node.start <= start:
                 break

@@ -107,6 +107,8 @@ class Request:
         self.anchor: Node | None = None
         self.leader: Leader | None = None
         self.state = State.NEW
+        # Whether its prompt was covered when it was counted for the best possible hit rate.
+        self.covered: bool | None = None
         self.arrival = 0
         self.cached_tokens: int | None = None  # set at the first admission
         self.num_matched = 0  # tokens that the cache had at the last admission

@@ -36,7 +36,7 @@ async def select(loaded: LoadedEngine, stream: TokenStream, call: Call) -> CallR
     plan = plan_choices(stream, loaded.seams, choices)
     check_length(max(len(ids) for ids in plan.sequences), 0, loaded.max_positions)
     ballot = Ballot(plan, call.params.method, loaded.unconditional)
-    outcome, timing = await _score(loaded, plan, ballot)
+    outcome, timing = await _score(loaded, plan, ballot, call)
     _remember(loaded, ballot)
     usage = _usage(plan, outcome)
     loaded.engine.core.metrics.add_call(usage)
@@ -94,7 +94,9 @@ def _arrays(sequences: Sequence[_Tokens]) -> list[Ids]:
     return [np.array(ids, np.int32) for ids in sequences]
 
 
-async def _score(loaded: LoadedEngine, plan: ChoicePlan, ballot: Ballot) -> tuple[Outcome, Timing]:
+async def _score(
+    loaded: LoadedEngine, plan: ChoicePlan, ballot: Ballot, call: Call
+) -> tuple[Outcome, Timing]:
     """Have the trie computed; without anything to compute, decide at once."""
     if not ballot.trie.num_tokens:
         ballot.decide(())
@@ -106,6 +108,8 @@ async def _score(loaded: LoadedEngine, plan: ChoicePlan, ballot: Ballot) -> tupl
         scoring=Scoring(ballot.trie, ballot.decide),
         prefix=plan.prefix,
         call_prompt=plan.start,
+        instance=call.instance,
+        more_tokens=call.more_tokens,
     )
     (outcome,) = await waiter.run([request])
     return outcome, request.times.timing()

@@ -44,7 +44,7 @@ class Waiter:
             try:
                 await self._all
             except BaseException:
-                self._engine.cancel([r for r in requests if r not in self._outcomes])
+                self._engine.cancel(requests)  # also those that are done: the call is not
                 raise
         return [self._outcomes[r] for r in requests]
 

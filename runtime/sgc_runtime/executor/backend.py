@@ -59,6 +59,8 @@ class Call:
         row: input row index.
         instance: number of the program instance in this process, in the order of their starts;
             older instances may be served first.
+        more_tokens: tokens that calls of the instance that are not issued yet can generate at
+            most (a select counts 1), or None where that is not known. A hint.
         params: resolved parameters; for `select` their `choices` and `method`.
         seeds: one 63-bit seed a sample (length `params.n`).
         end_of_turn: inside a role: the template's end-of-turn token also ends the call.
@@ -76,6 +78,7 @@ class Call:
     on_text: Callable[[str], None] | None = None
     view: PromptView | None = None
     instance: int = 0
+    more_tokens: int | None = None
 
     @property
     def prompt(self) -> str:

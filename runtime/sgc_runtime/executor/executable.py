@@ -10,6 +10,7 @@ from sgc_ir.errors import ArtifactError
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
+from sgc_runtime.executor.token_bounds import program_bound
 
 NOT_PARAMS = ("name", "ordinal")  # attributes of a Gen or Select that are no parameters
 _MAX_CACHED = 32
@@ -68,6 +69,7 @@ class Executable:
         self.program = program
         self.has_effects = any(effect != "pure" for effect in program.tools.values())
         self._plans: dict[int, GraphPlan] = {}
+        self._bound: tuple[SamplingParams, int | None] | None = None
         for graph in program.graphs.values():
             self._prepare(graph)
 
@@ -81,6 +83,12 @@ class Executable:
             if node.body is not None:
                 self._prepare(node.body)
         self._plans[id(graph)] = GraphPlan(graph)
+
+    def token_bound(self, defaults: SamplingParams) -> int | None:
+        """Tokens that one instance can generate at most; see `program_bound`."""
+        if self._bound is None or self._bound[0] is not defaults:
+            self._bound = (defaults, program_bound(self.program, defaults))
+        return self._bound[1]
 
     def plan(self, graph: Graph) -> GraphPlan:
         """The plan of one of the program's graphs or loop bodies."""

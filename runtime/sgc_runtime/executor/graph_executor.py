@@ -57,6 +57,7 @@ async def execute(
     check_tools(program.tools, tools or {})
     params = Signature(program.graph.name, program.graph.params).arguments((), args)
     ctx.scope = Scope(program.graph.name)
+    ctx.more_tokens = executable.token_bound(ctx.defaults.params)
     root = Stream(ctx)
     chain = EffectChain() if executable.has_effects else None
     run = GraphRun(executable, tools or {}, _HANDLERS)

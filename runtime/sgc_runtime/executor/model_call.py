@@ -10,11 +10,12 @@ from sgc_ir.errors import BackendError, InputError
 from sgc_ir.params import CallResult, SamplingParams
 from sgc_runtime.executor.backend import Backend, BackendStream, Call
 from sgc_runtime.executor.cell import Cell
-from sgc_runtime.executor.context import Event, Order
+from sgc_runtime.executor.context import Event, Order, RunContext
 from sgc_runtime.executor.core import Op, StreamCore
 from sgc_runtime.executor.dispatch import BadAnswer, call_model
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.seeds import call_seeds
+from sgc_runtime.executor.token_bounds import call_bound
 from sgc_runtime.executor.values import meta_of, value_of
 
 
@@ -68,6 +69,7 @@ class ModelCall(Op):
             stream=core.path,
             row=ctx.row,
             instance=ctx.instance,
+            more_tokens=_more_tokens(ctx, params),
             params=params,
             seeds=call_seeds(params, ctx.defaults.seed, ctx.row, node),
             end_of_turn=prompt.open_turn is not None,
@@ -143,6 +145,13 @@ class ModelCall(Op):
 
     def skip(self, core: StreamCore, error: BaseException) -> None:
         self.pending.fail(error)
+
+
+def _more_tokens(ctx: RunContext, params: SamplingParams) -> int | None:
+    """Note that a call is issued; what the others may still generate."""
+    if ctx.more_tokens is not None:
+        ctx.more_tokens = max(0, ctx.more_tokens - call_bound(params))
+    return ctx.more_tokens
 
 
 def _resolved(params: Any, defaults: SamplingParams) -> SamplingParams:
