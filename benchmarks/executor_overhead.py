@@ -20,6 +20,7 @@ import platform
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -210,10 +211,11 @@ def measure(name: str, program: Any, floor: Any, options: argparse.Namespace) ->
         rows, repeats = options.rows, options.repeats
         source = BackendSource.of(make())
         row = compiled_row(graph, source)
+        by_hand = partial(floor, make(), "why?")
         figures = {
             "compiled": best(row, 1, rows, repeats),
             "compiled, 64 at a time": best(row, ROWS, max(rows, ROWS), repeats),
-            "floor": best(lambda b=make(): floor(b, "why?"), 1, rows, repeats),
+            "floor": best(by_hand, 1, rows, repeats),
             "interpreted": interpreted(program, make(), rows // 4, repeats),
             "interpreted, 64 at a time": interpreted_batch(program, make(), repeats),
         }

@@ -100,6 +100,7 @@ class ScriptedStream:
         self._backend = backend
         self._texts = list(texts)
         self._media: list[Media] = []
+        self._counted = (0, 0)  # characters of the prompt, and tokens of so many characters
 
     def append(self, pieces: Sequence[Piece]) -> None:
         """Add to the prompt; media count as `<image>` or `<video>`."""
@@ -114,6 +115,11 @@ class ScriptedStream:
         self._texts = ["".join(self._texts)]
         return self._texts[0]
 
+    def _num_tokens(self, prompt: str) -> int:
+        num_tokens = self._backend.tokens.count_on(prompt, *self._counted)
+        self._counted = (len(prompt), num_tokens)
+        return num_tokens
+
     async def generate(self, call: Call) -> list[CallResult]:
         """Ask `reply` once a sample."""
         backend, prompt = self._backend, self._prompt()
@@ -125,7 +131,7 @@ class ScriptedStream:
         results = [finish_reply(reply, call.params, backend.tokens) for reply in replies]
         texts = [result.text for result in results]
         entry["result"] = texts if call.params.n > 1 else texts[0]
-        usage = Usage(backend.tokens.count(prompt), results[0].usage.completion_tokens)
+        usage = Usage(self._num_tokens(prompt), results[0].usage.completion_tokens)
         results[0] = replace(results[0], usage=usage)
         if call.on_text is not None:
             for token in backend.tokens.split(results[0].text):
@@ -148,7 +154,7 @@ class ScriptedStream:
         entry["result"] = choices[best]
         self._texts.append(choices[best])
         scored = sum(backend.tokens.count(choice) for choice in choices)
-        usage = Usage(prompt_tokens=backend.tokens.count(prompt), scored_tokens=scored)
+        usage = Usage(prompt_tokens=self._num_tokens(prompt), scored_tokens=scored)
         return CallResult(
             text=choices[best], finish_reason="choice", usage=usage, meta={"scores": scores}
         )
@@ -159,8 +165,9 @@ class ScriptedStream:
 
     def fork(self) -> ScriptedStream:
         """A stream with the same prompt."""
-        other = ScriptedStream(self._backend, self._texts)
+        other = ScriptedStream(self._backend, [self._prompt()])
         other._media = list(self._media)
+        other._counted = self._counted
         return other
 
     def close(self) -> None:

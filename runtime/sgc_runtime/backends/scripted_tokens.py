@@ -20,6 +20,10 @@ class Tokens(Protocol):
 
     def count(self, text: str) -> int: ...
 
+    def count_on(self, text: str, at: int, known: int) -> int:
+        """Tokens of `text`, whose first `at` characters count `known`."""
+        ...
+
 
 class WordTokens:
     """One token a word, with the blanks before it. Blanks at the end are split off too, but only
@@ -30,6 +34,12 @@ class WordTokens:
 
     def count(self, text: str) -> int:
         return len(text.split())
+
+    def count_on(self, text: str, at: int, known: int) -> int:
+        if at >= len(text):
+            return known
+        goes_on = at > 0 and not text[at - 1].isspace() and not text[at].isspace()
+        return known + len(text[at:].split()) - goes_on
 
 
 class TokenizerTokens:
@@ -58,6 +68,9 @@ class TokenizerTokens:
 
     def count(self, text: str) -> int:
         return len(self._encode(text))
+
+    def count_on(self, text: str, at: int, known: int) -> int:
+        return self.count(text)  # what follows can change how the end of a text is cut
 
 
 def _agreed(decoded: str, text: str) -> int:

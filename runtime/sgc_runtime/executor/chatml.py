@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sgc_runtime.executor.backend import Message
+from sgc_runtime.executor.rendering import Splice
 
 
 class ChatML:
@@ -13,6 +14,7 @@ class ChatML:
     Each turn is `<|im_start|>ROLE\\nCONTENT<|im_end|>\\n`.
     """
 
+    splice = Splice(head=1, period=1)
     control_tokens: Sequence[str] = ("<|im_start|>", "<|im_end|>")
 
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = False) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from sgc_runtime.executor.backend import ChatTemplate, Media, Piece, Text
 from sgc_runtime.executor.escape import Escaper, escaper_for
+from sgc_runtime.executor.rendering import Rendering
 
 
 class PromptError(Exception):
@@ -94,6 +95,7 @@ class Prompt:
         "_committed",
         "_dirty",
         "_raw",
+        "_rendering",
         "_sent_parts",
         "_sent_turns",
         "_spans",
@@ -114,6 +116,7 @@ class Prompt:
         self._sent_turns = 0  # turns inside `_committed`, the last one perhaps in part
         self._sent_parts = 0  # parts of that last one inside `_committed`
         self._dirty = False  # turns have changed since the last commit
+        self._rendering = Rendering()
 
     # -- writing
 
@@ -181,6 +184,7 @@ class Prompt:
         other._spans = list(self._spans)
         other._sent_turns, other._sent_parts = self._sent_turns, self._sent_parts
         other._dirty = self._dirty
+        other._rendering = self._rendering.copy()
         return other
 
     # -- reading
@@ -277,14 +281,17 @@ class Prompt:
         self._texts += [p.text if isinstance(p, Text) else f"<{p.kind}>" for p in pieces]
 
     def _render(self, template: ChatTemplate, escaper: Escaper, turns: Sequence[Turn]) -> str:
-        messages = [turn.escaped_message(escaper) for turn in turns]
-        if turns[-1].closed:
-            return template.render(messages)
-        if turns[-1].role == "assistant" and not messages[-1]["content"] and len(messages) > 1:
-            opened = template.render(messages[:-1], add_generation_prompt=True)
-            if opened != template.render(messages[:-1]):
+        rendering, last = self._rendering, turns[-1]
+        if last.closed:
+            return rendering.closed(template, escaper, turns)
+        before, message = turns[:-1], last.escaped_message(escaper)
+        if last.role == "assistant" and not message["content"] and before:
+            opened = rendering.opened(template, escaper, before, None)
+            if opened != rendering.closed(template, escaper, before):
                 return opened
-        return _split_at_end(template, escaper, messages)[0]
+        marked = _marked(escaper, message)
+        rendered = rendering.opened(template, escaper, before, marked)
+        return _split_at_end(escaper, rendered, last.role)[0]
 
     def _close_by_suffix(self, template: ChatTemplate) -> bool:
         """Close the last turn by what the template puts behind a content, for templates that
@@ -295,7 +302,8 @@ class Prompt:
         escaper = escaper_for(template.control_tokens)
         messages = [turn.escaped_message(escaper) for turn in self.turns]
         tail = self.turns[-1].escaped(escaper, self._sent_parts)
-        suffix = _split_at_end(template, escaper, messages)[1]
+        rendered = template.render([*messages[:-1], _marked(escaper, messages[-1])])
+        suffix = _split_at_end(escaper, rendered, self.turns[-1].role)[1]
         self._emit_rendered(escaper, self._committed + tail + suffix, self.turns)
         return True
 
@@ -316,15 +324,17 @@ _TRIMS = (
 )
 
 
-def _split_at_end(
-    template: ChatTemplate, escaper: Escaper, messages: Sequence[dict[str, str]]
-) -> tuple[str, str]:
-    """Rendered text before and after the end of the last message's content."""
-    last = {**messages[-1], "content": messages[-1]["content"] + escaper.sentinel}
-    before, found, after = template.render([*messages[:-1], last]).partition(escaper.sentinel)
+def _marked(escaper: Escaper, message: dict[str, str]) -> dict[str, str]:
+    """`message` with a mark at the end of its content."""
+    return {**message, "content": message["content"] + escaper.sentinel}
+
+
+def _split_at_end(escaper: Escaper, rendered: str, role: str) -> tuple[str, str]:
+    """Rendered text before and after the mark at the end of the last message's content."""
+    before, found, after = rendered.partition(escaper.sentinel)
     if not found or escaper.sentinel in after:
         raise PromptError(
-            f"the chat template does not render an open {last['role']} turn in one place; "
+            f"the chat template does not render an open {role} turn in one place; "
             "a model call cannot stand inside it"
         )
     return before, after

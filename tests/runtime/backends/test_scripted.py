@@ -358,3 +358,12 @@ def test_templates() -> None:
     assert template.render(messages) == "[user]hi<|end|>"
     assert "<|end|>" in template.control_tokens
     assert ScriptedBackend(lambda p, _: "", chat_template=template).chat_template is template
+
+
+@given(st.lists(st.text(alphabet="ab \n\u2003", max_size=4), max_size=8))
+def test_words_are_counted_on_as_they_are_counted_at_once(pieces: list[str]) -> None:
+    tokens, text, known = WordTokens(), "", 0
+    for piece in pieces:
+        at, text = len(text), text + piece
+        known = tokens.count_on(text, at, known)
+        assert known == tokens.count(text)
