@@ -12,6 +12,7 @@ from sgc_kernels.weights.grouped_ir import GROUP, TILE, Layout
 from sgc_kernels.weights.native import can_compile, product_of
 
 _LINE = 64  # bytes; a load that crosses a cache line costs two
+_CHUNK = 1 << 17  # numbers that are converted at once: they stay in the second cache
 _TICKETS = 8  # per thread and product: few enough to be cheap, enough to even out
 
 
@@ -39,14 +40,20 @@ class GroupedWeight:
     def layout(self) -> Layout:
         return Layout(self.bits, self.mins is not None, self.scales.element_size())
 
-    def dequantized(self) -> torch.Tensor:
-        """`[out, in]` float32; one rounding at most, where a minimum is added."""
+    def dequantized(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """`[out, in]`, computed in float32 with one rounding where a minimum is added, and
+        rounded to `dtype`."""
         rows, columns = self.shape
-        parts = self.ints.view(rows, columns // GROUP, GROUP).to(torch.float32)
-        parts = parts * self.scales.to(torch.float32).unsqueeze(-1)
-        if self.mins is not None:
-            parts += self.mins.to(torch.float32).unsqueeze(-1)
-        return parts.view(rows, columns)
+        out = torch.empty(rows, columns, dtype=dtype)
+        step = max(1, _CHUNK // columns)
+        for first in range(0, rows, step):
+            chunk = slice(first, first + step)
+            parts = self.ints[chunk].to(torch.float32).view(-1, columns // GROUP, GROUP)
+            parts.mul_(self.scales[chunk].to(torch.float32).unsqueeze(-1))
+            if self.mins is not None:
+                parts.add_(self.mins[chunk].to(torch.float32).unsqueeze(-1))
+            out[chunk] = parts.view(-1, columns)
+        return out
 
     def rows(self, order: torch.Tensor) -> GroupedWeight:
         """The same weight with its rows in another order."""

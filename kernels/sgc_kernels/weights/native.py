@@ -39,13 +39,18 @@ def keep_code_in(directory: Path) -> None:
 @functools.cache
 def can_compile() -> bool:
     """Whether this machine has llvmlite, bfloat16 dot products and an OpenMP that torch uses."""
+    return all(has_feature(name) for name in _NEEDED) and _openmp_address() is not None
+
+
+@functools.cache
+def has_feature(name: str) -> bool:
+    """Whether this CPU has what LLVM calls `name`; no where llvmlite is missing."""
     try:
         import llvmlite.binding as llvm
 
-        features = llvm.get_host_cpu_features()
+        return bool(llvm.get_host_cpu_features().get(name))
     except (ImportError, RuntimeError):
         return False
-    return all(features.get(name) for name in _NEEDED) and _openmp_address() is not None
 
 
 def product_of(layout: Layout) -> Product:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 import time
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from sgc_ir.errors import BackendError
+from sgc_ir.errors import BackendError, ModelError
 from sgc_ir.params import CallResult
 from sgc_runtime.engine.options import EngineOptions
 from sgc_runtime.engine.stream import TokenStream
@@ -131,6 +132,8 @@ class LocalBackend:
         assert self._loading is not None
         begin = time.perf_counter()
         try:
+            # While torch is imported, most of which runs outside the interpreter.
+            threading.Thread(target=self._load_tokenizer, name="sgc-tokenizer", daemon=True).start()
             from sgc_runtime.engine.assemble import load_engine
 
             loaded = load_engine(resolve(self._model), self.tokenizer, self._options)
@@ -139,6 +142,10 @@ class LocalBackend:
             return
         self._load_seconds = time.perf_counter() - begin
         self._loading.set_result(loaded)
+
+    def _load_tokenizer(self) -> None:
+        with contextlib.suppress(ModelError):  # raised again where it is asked for
+            _ = self.tokenizer
 
 
 def _close_engine(loading: Future[LoadedEngine]) -> None:

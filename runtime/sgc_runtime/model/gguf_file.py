@@ -143,8 +143,23 @@ class _Reader:
             return values
         self._require(count)  # an item takes a byte at least
         if kind == _STRING:
-            return [self._string() for _ in range(count)]
+            return self._strings(count)
         return [self._value(kind, depth) for _ in range(count)]
+
+    def _strings(self, count: int) -> list[Any]:
+        """`_string` many times, with nothing looked up in the loop: vocabularies are long."""
+        length_at = struct.Struct("<Q").unpack_from
+        data, at, end = self._data, self._at, len(self._data)
+        texts: list[Any] = []
+        for _ in range(count):
+            (length,) = length_at(data, at)
+            at += 8
+            if length > end - at:
+                raise _damaged(self._path, "its header breaks off")
+            texts.append(data[at : at + length].decode("utf-8"))
+            at += length
+        self._at = at
+        return texts
 
     def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
         name, num_dims = self._string(), self._number("<I")

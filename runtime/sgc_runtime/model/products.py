@@ -65,6 +65,9 @@ class Products:
 
     def tensor(self, name: str) -> torch.Tensor:
         """A tensor in the model's number format, on its device."""
+        weight = self._source.grouped(name) if self._source.has_integers else None
+        if weight is not None:
+            return weight.dequantized(self._dtype).to(self._device)
         return self._source.load(name).to(self._device, self._dtype)
 
     def _dense(self, names: Sequence[str], bias: torch.Tensor | None) -> Linear:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sgc_kernels.linear import PlainLinear
-from sgc_kernels.weights.by_rows import ByRowsLinear, grouped_rows
+from sgc_kernels.weights.by_rows import ByRowsLinear, _measured
 from sgc_kernels.weights.grouped import (
     GroupedLinear,
     GroupedWeight,
@@ -167,5 +167,5 @@ def test_choice_by_rows() -> None:
 
 @needs_products
 def test_limit_is_a_number_of_rows_or_none() -> None:
-    limit = grouped_rows(8, torch.get_num_threads())
+    limit = _measured(8)
     assert limit is None or 8 <= limit <= 256
