@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sgc.runnable import Runnable
 
 # Settings that change no result of a row that finishes well.
-NEUTRAL = frozenset({"parallel", "deadline", "row_deadline", "retries", "order", "record"})
+NEUTRAL = frozenset({"parallel", "deadline", "row_deadline", "retries"})
 _DIGEST_BYTES = 16
 
 

@@ -318,6 +318,44 @@ def test_the_journal_must_not_be_an_input(bench: Bench) -> None:
     refused(bench.run(inputs="out.jsonl.journal"), "is the input")
 
 
+# -- records
+
+
+def test_a_refused_run_leaves_its_record_alone(bench: Bench) -> None:
+    bench.broken = {"Bo"}
+    assert bench.run("--record", "calls").code == 1
+    recorded = bench.read("calls")
+    assert recorded.count("\n") > 4
+    refused(bench.run("--record", "calls"), "2 rows finished")
+    assert bench.read("calls") == recorded
+
+
+def test_a_replayed_run_resumes_on_the_same_record_only(bench: Bench) -> None:
+    assert bench.run("--record", "calls").code == 0
+    unbroken, recorded = bench.read(), bench.read("calls")
+    kept = [line for line in recorded.splitlines(keepends=True) if "second Bo" not in line]
+    bench.write("calls", "".join(kept))
+    assert bench.run("--replay", "calls").code == 1
+    bench.write("calls", recorded)
+    refused(bench.run("--resume", "--replay", "calls"), "--replay is another one")
+    bench.write("calls", "".join(kept))
+    assert bench.run("--resume", "--replay", "calls").code == 1
+    bench.journal.unlink()
+    bench.write("calls", recorded)
+    assert bench.run("--replay", "calls").code == 0
+    assert bench.read() == unbroken
+
+
+def test_a_resumed_recorded_run_makes_a_whole_record(bench: Bench) -> None:
+    bench.broken = {"second Bo"}
+    assert bench.run("--record", "calls").code == 1
+    bench.broken = set()
+    assert bench.run("--record", "calls", "--resume").code == 0
+    unbroken = bench.read()
+    assert bench.run("--replay", "calls").code == 0
+    assert (bench.read(), bench.prompts) == (unbroken, [])
+
+
 # -- rows that come from a pipe
 
 

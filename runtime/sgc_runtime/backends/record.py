@@ -35,7 +35,7 @@ class RecordingBackend:
 
     Args:
         path: the file; see `sgc_runtime.backends.record_file`.
-        append: go on with a file that is there, instead of emptying it.
+        append: go on with a file that is there, instead of emptying it with the first record.
 
     Raises BackendError when the file cannot be opened; a call whose record cannot be written fails.
     """
@@ -48,8 +48,10 @@ class RecordingBackend:
         self._path = os.fspath(path)
         self._lock = Lock()
         self._template: ChatTemplate | None = None
+        # What is there goes when there is something to put in its place; a device has nothing.
+        self._stale = not append and os.path.isfile(self._path)
         try:
-            self._file: BinaryIO = open(self._path, "ab" if append else "wb")
+            self._file: BinaryIO = open(self._path, "ab")
             if append:
                 _drop_torn_line(self._path)
         except OSError as error:
@@ -93,6 +95,9 @@ class RecordingBackend:
 
     def _append(self, line: Mapping[str, Any]) -> None:
         try:
+            if self._stale:
+                self._file.truncate(0)
+                self._stale = False
             self._file.write(encode(line).encode() + b"\n")
             self._file.flush()
         except (OSError, ValueError) as error:

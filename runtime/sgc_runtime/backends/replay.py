@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from sgc_ir.errors import BackendError
@@ -18,6 +19,7 @@ from sgc_runtime.backends.record_file import (
     template_of,
 )
 from sgc_runtime.executor.backend import Call, ChatTemplate, Media, Piece
+from sgc_runtime.journal.fingerprint import file_digest
 
 _SHOWN = 24  # characters of a prompt from where it differs
 
@@ -79,6 +81,10 @@ class ReplayBackend:
                 raise BackendError(f"{self._path}:{number} is no line of a record; record it again")
             yield at, line
             at += len(text)
+
+    def identity(self) -> Mapping[str, Any]:
+        """What results depend on, for a journal."""
+        return {"backend": self.name, "--replay": file_digest(Path(self._path))}
 
     def open(self) -> ReplayStream:
         """An empty stream."""
