@@ -1,0 +1,1 @@
+"""Measurements of speed and cache use, side by side with other engines."""

@@ -1,0 +1,1 @@
+"""What the benchmarks share: data, workloads, engines, timing and result files."""
