@@ -3,7 +3,7 @@
 In order of their claim: the oldest when its turn has come (`turns`), then what the queue's walk
 gives (`queue`, `order`), until the first that does not fit. A request that would compute what
 another one computes right now is passed over together with all that share that prefix
-(`sharing`), and the memory that they will need is kept for them.
+(`sharing`), and the places and the memory that they will need are kept for them.
 
 A request fits if its own tokens, and the share `reserve` of what it and all in flight may still
 generate, find room. For a program instance that has not begun, the tokens that begun instances
@@ -41,7 +41,9 @@ class _Round:
         return self.budget <= 0 or self.places <= 0
 
     def keep_for(self, group: Group) -> None:
-        self.ahead += group.tokens * min(group.count, self.places) // group.count
+        coming = min(group.count, self.places)
+        self.ahead += group.tokens * coming // group.count
+        self.places -= coming
 
     def admit(self, request: Request) -> None:
         self.budget -= min(self.budget, request.num_target - request.num_computed)
@@ -107,8 +109,9 @@ class Admission:
             self.looked_at += 1
             if self._waits(request, step):
                 step.keep_for(walk.skip(self._shared_depth(request)))
-                continue
-            if not self._take(request, step) or step.over:
+            elif not self._take(request, step):
+                break
+            if step.over:
                 break
         # The walk is over: only now may the queue change.
         for request in step.admitted[before:]:
