@@ -27,12 +27,25 @@ class BodyRoot(NamedTuple):
     messages: Cell
 
 
-class GraphRun(NamedTuple):
-    """What all frames of one row share."""
+class GraphRun:
+    """What all frames of one row share.
 
-    executable: Executable
-    tools: Mapping[str, Tool]
-    handlers: Mapping[Any, Callable[[Frame, Node], Any]]
+    Attributes:
+        plain: long lists that are known to hold no Cell, by their id.
+    """
+
+    __slots__ = ("executable", "handlers", "plain", "tools")
+
+    def __init__(
+        self,
+        executable: Executable,
+        tools: Mapping[str, Tool],
+        handlers: Mapping[Any, Callable[[Frame, Node], Any]],
+    ) -> None:
+        self.executable = executable
+        self.tools = tools
+        self.handlers = handlers
+        self.plain: dict[int, list[Any]] = {}
 
 
 class Frame:

@@ -199,6 +199,8 @@ def expression(frame: Frame, node: Node) -> Any:
         return operand
     function = FUNCTIONS[fn]
     result = _early(fn, args)
+    if result is None and fn == "getitem":
+        result = _item_of_long(frame, args)
     if result is None:
         result = _evaluate(frame, node, function.call, args, kwargs)
     if frame.chain is not None and not function.total:
@@ -219,6 +221,23 @@ def _early(fn: str, args: Any) -> Any:
     return items.value[index] if type(index) is int and -length <= index < length else None
 
 
+def _item_of_long(frame: Frame, args: Any) -> Any:
+    """A text or number in a long list of plain data, else None; the list is looked through for
+    Cells once, not at each pass of a loop."""
+    items, index = args
+    if type(items) is not list or type(index) is not int:
+        return None
+    if len(items) < _LONG or not -len(items) <= index < len(items):
+        return None
+    known = frame.run.plain
+    if known.get(id(items)) is not items:
+        if pending_cells(items):
+            return None
+        known[id(items)] = items
+    item = items[index]
+    return item if type(item) in (str, int, float, bool) else None
+
+
 def _evaluate(frame: Frame, node: Node, call: Any, args: Any, kwargs: Any) -> Any:
     if not kwargs and _all_plain(args):
         try:
@@ -228,6 +247,9 @@ def _evaluate(frame: Frame, node: Node, call: Any, args: Any, kwargs: Any) -> An
     result = Cell()
     frame.compute(node, (args, kwargs), lambda both: call(*both[0], **both[1]), result)
     return result
+
+
+_LONG = 16
 
 
 def _all_plain(args: Any) -> bool:

@@ -261,9 +261,11 @@ class Prompt:
         self._emit_rendered(escaper, rendered, turns)
 
     def _emit_rendered(self, escaper: Escaper, rendered: str, turns: Sequence[Turn]) -> None:
-        media = [p.data for t in turns for p in t.parts if isinstance(p.data, Media)]
-        num_seen = self._committed.count(escaper.media)
-        self._emit(escaper.pieces(rendered[len(self._committed) :], media[num_seen:]))
+        new, media = rendered[len(self._committed) :], []
+        if escaper.media in new:
+            media = [p.data for t in turns for p in t.parts if isinstance(p.data, Media)]
+            media = media[self._committed.count(escaper.media) :]
+        self._emit(escaper.pieces(new, media))
         self._committed = rendered
         self._sent_turns, self._sent_parts = len(turns), len(turns[-1].parts)
 
