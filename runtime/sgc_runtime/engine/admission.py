@@ -62,6 +62,7 @@ class Admission:
 
     def __init__(self, cache: PrefixCache, config: EngineConfig) -> None:
         self._cache, self._config = cache, config
+        self._priorities = config.priorities and config.order != "fcfs"
         self.turns = Turns(config.turn_tokens)
         self.instances = Instances(config.cohort, config.kv_tokens)
         self.waiting = WaitingQueue(self._make_order, self._size, self._cohort_of)
@@ -149,7 +150,7 @@ class Admission:
         growth = request.num_growth + step.growth
         if not called:
             missing += step.ahead
-            if self._config.priorities and self.instances.cohort_of(request) is None:
+            if self._priorities and self.instances.cohort_of(request) is None:
                 growth += self.instances.growth + (request.more_tokens or 0)
                 missing += self.instances.claimed(self._cache.evictable)
         return missing + ceil(self._config.reserve * growth) <= self._cache.available
@@ -157,7 +158,7 @@ class Admission:
     def _leave_queue(self, request: Request, clock: int) -> None:
         self.waiting.remove(request, served=True)
         cohort = self.instances.admit(request, clock)
-        if cohort is not None and self._config.priorities:
+        if cohort is not None and self._priorities:
             assert request.instance is not None
             self.waiting.start(request.instance, cohort)
 
@@ -173,4 +174,4 @@ class Admission:
         return request.num_target + ceil(self._config.reserve * request.num_growth)
 
     def _cohort_of(self, request: Request) -> int | None:
-        return self.instances.cohort_of(request) if self._config.priorities else None
+        return self.instances.cohort_of(request) if self._priorities else None

@@ -23,7 +23,7 @@ class EngineConfig:
         scan_limit: waiting requests that are looked at in one step.
         order: `dfs`, `lpm` or `fcfs`; see `order.PrefixOrder`.
         priorities: serve program instances that have begun before new ones, and leave them the
-            memory that they will need.
+            memory that they will need; not with `fcfs`.
         cohort: instances that begin one after another and are served as equals.
         turn_tokens: prompt tokens that are computed between two turns of the request that has
             waited longest; the bound on waiting follows from it (see `turns`).
