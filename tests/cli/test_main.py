@@ -26,6 +26,8 @@ RUN_OPTIONS = {
         "--kv-memory",
         "--seam",
         "--order",
+        "--record",
+        "--replay",
         "--no-cache",
     ),
 }

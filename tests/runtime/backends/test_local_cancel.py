@@ -39,12 +39,13 @@ def test_calls_that_end_early_free_their_slots(folder: Path, how: str) -> None:
         async def main() -> None:
             cache = (await local.engine()).engine.core.cache
             before = (cache.free, cache.owned, cache.referenced)
-            options = {"row deadline": {"row_deadline": 0.3}, "deadline": {"deadline": 0.3}}
+            options = {"row deadline": {"row_deadline": 0.5}, "deadline": {"deadline": 0.5}}
             task = asyncio.ensure_future(
                 wide.arun("the fox", backend=local, **options.get(how, {}))
             )
-            await asyncio.sleep(0.15)
-            assert local.stats()["running"] > 0
+            while not local.stats()["running"]:
+                assert not task.done()
+                await asyncio.sleep(0.005)
             if how == "cancel":
                 task.cancel()
             with pytest.raises((asyncio.CancelledError, sgc.GenerationError)):
