@@ -71,7 +71,7 @@ def whole_lines(data: bytes) -> list[bytes]:
 
 
 # Bytes that a file may have: the journal cannot begin, cannot grow, the output cannot grow.
-@pytest.mark.parametrize("limit", [0, 1000, 30_000, 60_000, 150_000])
+@pytest.mark.parametrize("limit", [0, 30_000, 60_000])
 def test_files_that_cannot_grow(tmp_path: Path, unbroken: bytes, limit: int) -> None:
     runs = Runs(tmp_path, "compiled", num_rows=120)
     process = runs.start(limit=limit)
@@ -99,7 +99,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-@pytest.mark.parametrize("room", [2_000, 12_000, 40_000, 90_000])
+@pytest.mark.parametrize("room", [12_000, 40_000, 90_000])
 def test_a_full_disk(small_disk: Path, unbroken: bytes, room: int) -> None:
     runs = Runs(small_disk, "compiled", num_rows=120)
     free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
@@ -174,7 +174,7 @@ def test_two_runs_on_one_journal(tmp_path: Path) -> None:
     assert len(whole_lines(runs.output)) == 6
 
 
-@pytest.mark.parametrize("cut", [0, 1, 31, 32, 33, 60, 4000, 4152, 20_000, -4153, -4000, -1])
+@pytest.mark.parametrize("cut", [0, 33, 4152, 20_000, -4153, -1])
 def test_a_torn_log_costs_no_more_than_what_was_torn(
     tmp_path: Path, killed: Path, unbroken: bytes, cut: int
 ) -> None:
