@@ -239,6 +239,7 @@ def main() -> None:
             "python": platform.python_version(),
             "machine": platform.machine(),
             "cpus": os.cpu_count(),
+            "load_average_before": round(os.getloadavg()[0], 1),
             "rows": options.rows,
             "repeats": options.repeats,
             "measure": "least mean of the repeats, wall time",
