@@ -21,6 +21,7 @@ Product = Callable[[int, int, int, int, int, int], None]
 
 _NEEDED = ("avx512bw", "avx512bf16")
 _OPENMP = ("libgomp", "libiomp5", "libomp")  # all of them answer to GCC's name
+_VERSIONS_KEPT = 4  # of LLVM, CPU and kernel together, for a layout
 _TYPES = (ctypes.c_void_p,) * 4 + (ctypes.c_int64, ctypes.c_int32)
 _lock = threading.Lock()
 _alive: dict[Layout, tuple[Product, Any]] = {}  # with the engine that holds the code
@@ -116,8 +117,17 @@ class _Kept:
                 file = Path(beside) / "code"
                 file.write_bytes(hashlib.sha256(code).digest() + code)
                 os.replace(file, self._place)
+            self._drop_old()
         except OSError:
             return  # a cache that cannot be written costs a compilation next time
+
+    def _drop_old(self) -> None:
+        """Code of other versions of this layout, but for the newest few; 40 KB a file at most."""
+        assert self._place is not None
+        stem = self._place.name.rpartition("-")[0]
+        files = [(file.stat().st_mtime_ns, file) for file in self._place.parent.glob(f"{stem}-*.o")]
+        for _, file in sorted(files)[:-_VERSIONS_KEPT]:
+            file.unlink(missing_ok=True)
 
 
 @functools.cache

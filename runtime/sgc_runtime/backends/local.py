@@ -29,7 +29,8 @@ class LocalBackend:
 
     Args:
         model: registered name, Hugging Face directory, `.gguf` file or hub id.
-        dtype, device, kv_tokens, kv_memory: see `EngineOptions`, as for the names in `options`.
+        dtype, device, kv_tokens, kv_memory: see `EngineOptions`, as for the names in `options`
+            (`weights` among them).
 
     Raises:
         BackendError: an option that has no meaning.
@@ -49,7 +50,9 @@ class LocalBackend:
             dtype=dtype, device=device, kv_tokens=kv_tokens, kv_memory=kv_memory, **options
         )
         self._model = os.fspath(model)
-        self.name = f"local:{self._model}" + (f":{dtype}" if dtype else "")
+        weights = self._options.weights
+        rounding = [part for part in (dtype, weights if weights != "auto" else None) if part]
+        self.name = ":".join(["local", self._model, *rounding])
         self._lock = threading.RLock()
         self._tokenizer: Tokenizer | None = None
         self._seams: Seams | None = None

@@ -69,6 +69,21 @@ def test_damaged_code_is_compiled_anew(kept: tuple[Path, str], damage: str) -> N
     assert len(code_file(folder).read_bytes()) == len(whole)
 
 
+def test_old_versions_are_dropped(kept: tuple[Path, str]) -> None:
+    folder, printed = kept
+    file = code_file(folder)
+    stem = file.name.rpartition("-")[0]
+    for number in range(7):
+        (folder / f"{stem}-{number}.o").write_bytes(b"of an older version")
+    file.unlink()
+    assert result(start(folder)) == printed
+    assert file.exists()
+    assert len(list(folder.iterdir())) == 4
+    for other in folder.iterdir():
+        if other != file:
+            other.unlink()
+
+
 def test_two_processes_at_once(kept: tuple[Path, str], tmp_path: Path) -> None:
     processes = [start(tmp_path / "code") for _ in range(2)]
     assert [result(process) for process in processes] == [kept[1]] * 2
