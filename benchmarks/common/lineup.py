@@ -15,7 +15,6 @@ from benchmarks.common.peer import Peer, PeerMissing, Replay, check_replay
 from benchmarks.common.recording import Recording
 from benchmarks.common.sgc_engine import Counted, Job, SgcEngine
 from benchmarks.common.timing import Samples, interleave
-from sgc_runtime.engine.options import EngineOptions
 
 OURS: dict[str, dict[str, Any]] = {
     "sgc": {},
@@ -53,7 +52,7 @@ class Lineup:
     def __init__(self, model: Path, names: Iterable[str], threads: int) -> None:
         self.missing: dict[str, str] = {}
         self.ours: dict[str, SgcEngine] = {}
-        for name, options in known_options(OURS).items():
+        for name, options in OURS.items():
             self.ours[name] = SgcEngine(model, kv_tokens=KV_TOKENS, **options)
         self.peers: dict[str, Peer] = {}
         for name in names:
@@ -147,14 +146,6 @@ class Lineup:
 
 
 _PARTS = tuple(CALIBRATION.items())
-
-
-def known_options(lineup: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    return {
-        name: options
-        for name, options in lineup.items()
-        if options.keys() <= EngineOptions.__dataclass_fields__.keys()
-    }
 
 
 def checked(counted: Counted, recording: Recording, name: str) -> Counted:
