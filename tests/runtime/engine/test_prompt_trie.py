@@ -41,3 +41,21 @@ def test_unknown_when_nothing_was_asked_or_too_much() -> None:
     assert trie.optimal_hit_rate() == 0.0
     trie.add_prompt(np.arange(10, 14, dtype=np.int32))
     assert trie.optimal_hit_rate() is None
+
+
+@given(st.lists(CALL, min_size=1, max_size=6), st.lists(CALL, min_size=1, max_size=3))
+def test_calls_without_a_result_do_not_count(
+    calls: list[tuple[tuple[int, ...], tuple[int, ...]]],
+    failed: list[tuple[tuple[int, ...], tuple[int, ...]]],
+) -> None:
+    """They come last here: what came before counts as if they had never been."""
+    tries = PromptTrie(1000), PromptTrie(1000)
+    for trie in tries:
+        for prompt, output in calls:
+            trie.add_prompt(np.array(prompt, np.int32))
+            trie.add_made(np.array(prompt + output, np.int32), len(prompt))
+    prompts = [np.array(prompt, np.int32) for prompt, _ in failed]
+    covered = [tries[1].add_prompt(prompt) for prompt in prompts]
+    for prompt, was in list(zip(prompts, covered, strict=True))[::-1]:
+        tries[1].take_back(prompt, was)
+    assert tries[1].optimal_hit_rate() == pytest.approx(tries[0].optimal_hit_rate())
