@@ -6,6 +6,7 @@
     +-- GenerationError   a node of a running program failed (program, instance, node, source)
     +-- ToolError         a Python tool raised, or is not registered
     +-- BackendError      a backend failed or refuses what was asked of it
+    |   +-- RecordError   a record of backend calls cannot be written, read, or lacks a call
     +-- DeadlineError     a node or a row took too long (a TimeoutError as well)
     +-- ModelError        a model or tokenizer cannot be loaded
     +-- JournalError      a run's journal cannot be written, read or continued
@@ -78,6 +79,10 @@ class ToolError(SgcError):
 
 class BackendError(SgcError):
     """A backend failed, cannot be had, or refuses a parameter by name."""
+
+
+class RecordError(BackendError):
+    """A record of backend calls cannot be written or read, or holds no answer to a call."""
 
 
 class DeadlineError(SgcError, TimeoutError):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any, BinaryIO
 
-from sgc_ir.errors import BackendError
+from sgc_ir.errors import RecordError
 from sgc_ir.params import CallResult
 from sgc_runtime.backends.record_file import (
     call_line,
@@ -37,7 +37,7 @@ class RecordingBackend:
         path: the file; see `sgc_runtime.backends.record_file`.
         append: go on with a file that is there, instead of emptying it with the first record.
 
-    Raises BackendError when the file cannot be opened; a call whose record cannot be written fails.
+    Raises RecordError when the file cannot be opened; a call whose record cannot be written fails.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RecordingBackend:
             if append:
                 _drop_torn_line(self._path)
         except OSError as error:
-            raise BackendError(f"cannot write {self._path}: {error.strerror or error}") from error
+            raise RecordError(f"cannot write {self._path}: {error.strerror or error}") from error
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.backend, name)
@@ -88,7 +88,7 @@ class RecordingBackend:
             self._file.close()
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Append a line behind the header of this session. Raises BackendError."""
+        """Append a line behind the header of this session. Raises RecordError."""
         self.chat_template  # noqa: B018  (writes the header)
         with self._lock:
             self._append(line)
@@ -102,7 +102,7 @@ class RecordingBackend:
             self._file.flush()
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
-            raise BackendError(f"cannot record to {self._path}: {why}") from error
+            raise RecordError(f"cannot record to {self._path}: {why}") from error
 
 
 class RecordingStream:

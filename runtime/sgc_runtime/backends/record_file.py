@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from sgc_ir.errors import BackendError
+from sgc_ir.errors import RecordError
 from sgc_ir.params import CallResult
 from sgc_runtime.executor.backend import Call, ChatTemplate, Media, Message
 from sgc_runtime.executor.chatml import ChatML
@@ -30,11 +30,11 @@ def header_line(name: str, template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_header(line: Any, path: str) -> None:
-    """Raise BackendError for what is no header of this version."""
+    """Raise RecordError for what is no header of this version."""
     if not isinstance(line, dict) or line.get("format") != FORMAT:
-        raise BackendError(f"{path} is no record of backend calls; make one with --record")
+        raise RecordError(f"{path} is no record of backend calls; make one with --record")
     if line.get("version") != VERSION:
-        raise BackendError(
+        raise RecordError(
             f"{path} has version {line.get('version')}, this sgc reads {VERSION}; record it again"
         )
 
@@ -127,10 +127,10 @@ class Renderings:
         self._renderings = renderings
 
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = False) -> str:
-        """The recorded text. Raises BackendError where these messages were not rendered."""
+        """The recorded text. Raises RecordError where these messages were not rendered."""
         text = self._renderings.get(rendering_key(messages, add_generation_prompt))
         if text is None:
-            raise BackendError(
+            raise RecordError(
                 "the record holds no rendering of these chat turns; they differ from the "
                 "recorded run, record it again"
             )

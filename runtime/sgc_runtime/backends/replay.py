@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sgc_ir.errors import BackendError
+from sgc_ir.errors import RecordError
 from sgc_ir.params import CallResult
 from sgc_runtime.backends.record_file import (
     call_key,
@@ -31,7 +31,7 @@ class ReplayBackend:
     times is served in that order, the last answer again and again; a later session of the same
     file replaces an earlier one. Answers stay in the file until they are asked for.
 
-    Raises BackendError for a file that is no record, and at a node whose call is not recorded,
+    Raises RecordError for a file that is no record, and at a node whose call is not recorded,
     with what differs.
     """
 
@@ -45,7 +45,7 @@ class ReplayBackend:
             self._file = open(self._path, "rb")
             header = self._read_all()
         except OSError as error:
-            raise BackendError(f"cannot read {self._path}: {error.strerror or error}") from error
+            raise RecordError(f"cannot read {self._path}: {error.strerror or error}") from error
         self.name = f"replay:{header['backend']}"
         self.chat_template: ChatTemplate = template_of(header["chat_template"], self._renderings)
 
@@ -78,7 +78,7 @@ class ReplayBackend:
             except ValueError:
                 line = None
             if not isinstance(line, dict):
-                raise BackendError(f"{self._path}:{number} is no line of a record; record it again")
+                raise RecordError(f"{self._path}:{number} is no line of a record; record it again")
             yield at, line
             at += len(text)
 
@@ -99,12 +99,12 @@ class ReplayBackend:
         self._file.close()
 
     def answer(self, call: Call, media: Sequence[str]) -> list[CallResult]:
-        """The recorded results of a call. Raises BackendError when there are none."""
+        """The recorded results of a call. Raises RecordError when there are none."""
         key = json.loads(json.dumps(call_key(call, media), default=dict))
         code = digest(key)
         places = self._found.get(code)
         if places is None:
-            raise BackendError(f"{self._path}: {self._miss(key)}; record the run again")
+            raise RecordError(f"{self._path}: {self._miss(key)}; record the run again")
         turn = self._served.get(code, 0)
         self._served[code] = turn + 1
         return results_of(self._line(places[min(turn, len(places) - 1)]))

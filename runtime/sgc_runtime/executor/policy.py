@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sgc_ir.errors import BackendError, DeadlineError, InputError, SgcError, ToolError
+from sgc_ir.errors import (
+    BackendError,
+    DeadlineError,
+    InputError,
+    RecordError,
+    SgcError,
+    ToolError,
+)
 from sgc_runtime.executor.tools import Tool
 
 EVERY = "*"  # stands for every node that is not named
@@ -95,7 +102,7 @@ def may_pass(error: BaseException) -> bool:
     if isinstance(error, ToolError):
         return error.__cause__ is not None and may_pass(error.__cause__)
     if isinstance(error, BackendError | DeadlineError):
-        return True
+        return not isinstance(error, RecordError)  # its file stays what it is
     return isinstance(error, Exception) and not isinstance(error, (SgcError, *_LASTING))
 
 
