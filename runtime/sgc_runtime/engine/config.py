@@ -15,7 +15,8 @@ class EngineConfig:
         kv_tokens: slots of the KV pool.
         max_running: sequences that are computed at once.
         prefill_tokens: prompt tokens that one step computes at most (longer prompts are cut).
-        max_prefill_streak: prefill steps in a row before one carries the decoding rows along.
+        max_prefill_streak: prefill steps in a row before one carries the decoding rows along; 0:
+            every step does, so that a running gen gets a token in each.
         reserve: share of the tokens that running gens may still make for which memory is kept
             free at admission; 1 means that nothing is ever retracted.
         share_min_tokens: a request waits for a prefix that another one computes right now if it
@@ -34,7 +35,7 @@ class EngineConfig:
     kv_tokens: int
     max_running: int = 128
     prefill_tokens: int = 1024
-    max_prefill_streak: int = 4
+    max_prefill_streak: int = 0
     reserve: float = 0.5
     share_min_tokens: int = 16
     scan_limit: int = 512

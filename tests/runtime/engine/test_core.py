@@ -42,7 +42,9 @@ def random_ask(rng: random.Random, roots: list[list[int]]) -> Ask:
             "max_running": st.sampled_from([1, 3, 64]),
             "reserve": st.sampled_from([0.0, 0.5, 1.0]),
             "share_min_tokens": st.sampled_from([1, 4, 16]),
-            "max_prefill_streak": st.sampled_from([1, 4]),
+            "max_prefill_streak": st.sampled_from([0, 1, 4]),
+            "order": st.sampled_from(["dfs", "lpm", "fcfs"]),
+            "turn_tokens": st.sampled_from([1, 60, 16_384]),
             "cache": st.sampled_from([True, True, True, False]),
         }
     ),
@@ -150,6 +152,19 @@ def test_chunks_keep_to_the_budget_and_decode_rides_along() -> None:
     assert max(model.steps) <= 11
     assert short.request.num_tokens > 4  # not starved by the long prompt
     assert core.metrics.prefill_steps == 11
+
+
+def test_a_running_gen_gets_a_token_in_every_step_whatever_else_comes() -> None:
+    core = make_core(3000, prefill_tokens=16)
+    running = Ask([5, 6], SamplingParams(temperature=0, max_tokens=40, ignore_eos=True))
+    core.add(running.request)
+    core.step()
+    for i in range(39):
+        core.add(Ask([7 + i % 40] * 30).request)
+        before = running.request.num_tokens
+        core.step()
+        assert running.request.num_tokens == before + 1
+    running.check()
 
 
 def test_tokens_are_counted_while_their_call_runs() -> None:
