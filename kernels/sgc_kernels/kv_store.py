@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from sgc_kernels.rotary import apply_rotary
+
 
 def store_kv(
     k: torch.Tensor,
@@ -21,3 +23,25 @@ def store_kv(
     """
     k_cache.index_copy_(0, slots, k)
     v_cache.index_copy_(0, slots, v)
+
+
+def turn_and_store(
+    qkv: torch.Tensor,
+    table: tuple[torch.Tensor, torch.Tensor],
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    slots: torch.Tensor,
+) -> torch.Tensor:
+    """Turn queries and keys by a `rotary_table`, store keys and values, give the queries.
+
+    Args:
+        qkv: `[T, q_heads + 2 * kv_heads, head_dim]`: queries, keys, values.
+        k_cache, v_cache, slots: as in `store_kv`.
+
+    Returns:
+        `[T, q_heads, head_dim]`.
+    """
+    kv_heads = k_cache.shape[1]
+    turned = apply_rotary(qkv[:, :-kv_heads], table)
+    store_kv(turned[:, -kv_heads:], qkv[:, -kv_heads:], k_cache, v_cache, slots)
+    return turned[:, :-kv_heads]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -28,13 +28,48 @@ class Kernels:
     apply_rotary: Callable[[torch.Tensor, Table], torch.Tensor]
     silu_mul: Callable[[torch.Tensor], torch.Tensor]
     store_kv: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], None]
+    turn_and_store: Callable[
+        [torch.Tensor, Table, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor
+    ]
 
 
-def select_kernels(device: torch.device, dtype: torch.dtype) -> Kernels:
-    """The versions for weights and activations of `dtype` on `device`."""
+def select_kernels(
+    device: torch.device, dtype: torch.dtype, head_dim: int = 0, group: int = 1
+) -> Kernels:
+    """The versions for weights and activations of `dtype` on `device`.
+
+    Args:
+        head_dim: size of a head; 0 where no model is meant: references only.
+        group: query heads a key head.
+    """
+    plain = _select_plain(device, dtype)
+    if device.type != "cpu" or not head_dim:
+        return plain
+    return _with_compiled(plain, dtype, head_dim, group)
+
+
+def _with_compiled(plain: Kernels, dtype: torch.dtype, head_dim: int, group: int) -> Kernels:
+    from sgc_kernels.attention.compiled import CompiledAttention, can_attend
+    from sgc_kernels.compiled.machine_code import load_machine_code
+    from sgc_kernels.compiled.operations import CompiledOperations
+
+    if not can_attend(dtype, head_dim, group):
+        return plain
+    operations = CompiledOperations(load_machine_code(dtype, head_dim, group))
+    return replace(
+        plain,
+        attention=CompiledAttention(),
+        rms_norm=operations.rms_norm,
+        add_rms_norm=operations.add_rms_norm,
+        silu_mul=operations.silu_mul,
+        turn_and_store=operations.turn_and_store,
+    )
+
+
+def _select_plain(device: torch.device, dtype: torch.dtype) -> Kernels:
     from sgc_kernels.activation import silu_mul
     from sgc_kernels.attention.torch_ref import TorchAttention
-    from sgc_kernels.kv_store import store_kv
+    from sgc_kernels.kv_store import store_kv, turn_and_store
     from sgc_kernels.linear import PackedLinear, PlainLinear, can_pack
     from sgc_kernels.norm import add_rms_norm, rms_norm
     from sgc_kernels.rotary import apply_rotary, rotary_table
@@ -50,4 +85,5 @@ def select_kernels(device: torch.device, dtype: torch.dtype) -> Kernels:
         apply_rotary=apply_rotary,
         silu_mul=silu_mul,
         store_kv=store_kv,
+        turn_and_store=turn_and_store,
     )

@@ -109,15 +109,14 @@ class LlamaModel:
         config, kernels = self.config, self._kernels
         q_heads, kv_heads = config.num_heads, config.num_kv_heads
         qkv = layer.qkv(x).view(-1, q_heads + 2 * kv_heads, config.head_dim)
-        qk, v = qkv[:, : q_heads + kv_heads], qkv[:, q_heads + kv_heads :]
+        keys, values = kv.k[index], kv.v[index]
         if layer.q_norm is not None and layer.k_norm is not None:
+            qk, v = qkv[:, : q_heads + kv_heads], qkv[:, q_heads + kv_heads :]
             q = kernels.rms_norm(qk[:, :q_heads], layer.q_norm, config.rms_eps)
             k = kernels.rms_norm(qk[:, q_heads:], layer.k_norm, config.rms_eps)
             q, k = kernels.apply_rotary(q, table), kernels.apply_rotary(k, table)
+            kernels.store_kv(k, v, keys, values, out_slots)
         else:
-            qk = kernels.apply_rotary(qk, table)
-            q, k = qk[:, :q_heads], qk[:, q_heads:]
-        keys, values = kv.k[index], kv.v[index]
-        kernels.store_kv(k, v, keys, values, out_slots)
+            q = kernels.turn_and_store(qkv, table, keys, values, out_slots)
         heads = plan.run(q, keys, values, config.windows[index])
         return heads.reshape(x.shape[0], -1)

@@ -60,7 +60,8 @@ def load_model(
     config, source = _open(place)
     check_sizes(config, place)
     check_weights(config, source)
-    kernels = select_kernels(where, number_format)
+    group = config.num_heads // config.num_kv_heads
+    kernels = select_kernels(where, number_format, config.head_dim, group)
     products = Products(source, kernels, where, number_format, weights)
     loaded = _Assembly(config, products, where).build()
     model = LlamaModel(config, loaded, kernels, number_format, where)

@@ -1,0 +1,1 @@
+"""Kernels for CPUs, compiled by numba from explicit vector code."""
