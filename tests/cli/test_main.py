@@ -26,6 +26,7 @@ RUN_OPTIONS = {
         "--kv-memory",
         "--seam",
         "--order",
+        "--weights",
         "--record",
         "--replay",
         "--no-cache",
