@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from sgc_kernels.attention.spec import AttentionMeta, AttentionPlan, AttentionShape
-from sgc_kernels.compiled import cut as at
+from sgc_kernels.compiled import cut_block as at
 from sgc_kernels.compiled import step as st
 from sgc_kernels.compiled.lanes import FORMATS
 from sgc_kernels.compiled.machine_code import load_machine_code, parallel_call

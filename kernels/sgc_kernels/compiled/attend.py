@@ -23,6 +23,7 @@ from sgc_kernels.compiled.rows import (
     make_widen_row,
     set_scaled,
 )
+from sgc_kernels.compiled.shapes import KEYS, TILE_ROWS, has_pair_products
 from sgc_kernels.compiled.step import (
     COUNTER,
     FIRST_PARTIAL,
@@ -49,9 +50,6 @@ from sgc_kernels.compiled.step import (
     V,
 )
 from sgc_kernels.compiled.tiles import (
-    KEYS,
-    TILE_ROWS,
-    has_pair_products,
     make_pack_keys,
     make_pack_values,
     make_product,

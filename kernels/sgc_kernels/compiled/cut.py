@@ -13,32 +13,30 @@ from typing import Any
 
 from numba import njit
 
+from sgc_kernels.compiled.cut_block import (
+    CURSOR,
+    FEW,
+    FIRST_PARTIAL,
+    ITEMS,
+    KV,
+    KV_HEADS,
+    NUM_ITEMS,
+    NUM_PARTIALS,
+    NUM_PARTS,
+    NUM_ROWS,
+    NUM_SEQUENCES,
+    NUM_THREADS,
+    ORDER,
+    PARTS,
+    POSITIONS,
+    QO,
+    ROWS,
+    RUN,
+    SLOTS,
+    STACK,
+)
 from sgc_kernels.compiled.memory import load_int, load_int32, store_int
 from sgc_kernels.compiled.step import ITEM, MIN_RUN, MIN_SHARED, UNITS_A_THREAD, Layout
-
-(
-    NUM_SEQUENCES,
-    QO,  # int32, as in AttentionMeta
-    KV,
-    SLOTS,
-    ORDER,  # [sequences]
-    STACK,  # [sequences + 1, 4]
-    PARTS,  # [2 * sequences, 4]: first and last place in `order`, first and last key
-    NUM_PARTS,
-    RUN,  # keys of an item at most
-    NUM_ITEMS,
-    NUM_ROWS,
-    KV_HEADS,
-    NUM_THREADS,
-    POSITIONS,  # [tokens]
-    FIRST_PARTIAL,  # [tokens + 1]
-    CURSOR,  # [tokens]
-    ITEMS,
-    ROWS,
-    FEW,  # sequences with at most so many tokens share parts
-    NUM_PARTIALS,
-) = range(0, 20 * 8, 8)
-CUT_WORDS = 20
 
 
 @njit(error_model="numpy")  # type: ignore[untyped-decorator]

@@ -6,7 +6,7 @@ Numbers here are byte offsets into that block, into an item, or into a thread's 
 from __future__ import annotations
 
 from sgc_kernels.compiled.lanes import LANES, Format
-from sgc_kernels.compiled.tiles import KEYS, TILE_ROWS, has_pair_products
+from sgc_kernels.compiled.shapes import KEYS, TILE_ROWS, has_pair_products
 
 (
     Q,  # [tokens, heads, head_dim]

@@ -15,17 +15,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from sgc_kernels.compiled.lanes import F32, I32, I64, LANES, VF32, VI32, Emitter, Format
-from sgc_kernels.compiled.lanes import cpu_features as _cpu_features
-
-KEYS = 64  # keys of a packed block
-TILE_ROWS = 6 if "avx512f" in _cpu_features() else 4
-# Accumulators of a tile, in vectors of 16 lanes: 24 of 32 registers, or 12 of 16 half as wide.
-_TILE_COLUMNS = 4 if "avx512f" in _cpu_features() else 1
-
-
-def has_pair_products(form: Format) -> bool:
-    """Whether scores can be computed on bfloat16 pairs."""
-    return form is Format.BFLOAT16 and "avx512bf16" in _cpu_features()
+from sgc_kernels.compiled.shapes import KEYS, TILE_COLUMNS, TILE_ROWS, has_pair_products
 
 
 def _signature(count: int) -> Any:
@@ -135,8 +125,8 @@ def make_product(steps: int | None, columns: int, pairs: bool) -> Any:
             e = Emitter(builder)
             end = I64(steps) if steps is not None else count
             kind = I32 if pairs else F32
-            for first in range(0, total, _TILE_COLUMNS):
-                block = range(first, min(total, first + _TILE_COLUMNS))
+            for first in range(0, total, TILE_COLUMNS):
+                block = range(first, min(total, first + TILE_COLUMNS))
                 keep = None if steps is not None else factors
                 cells = _load_accumulators(e, out, keep, TILE_ROWS, out_gap, block)
                 with cgutils.for_range(builder, end) as loop:
