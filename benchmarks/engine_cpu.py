@@ -55,6 +55,7 @@ def main(argv: list[str] | None = None) -> None:
     for name in args.parts:
         part = PARTS[name]
         job = part.make(data, args.limit)
+        ceilings = ceilings.best(measure_ceilings())
         measured = lineup.measure(job, args.repetitions or part.repetitions)
         result = part_result(part, measured, lineup, sizes, ceilings)
         file.add(name, result)

@@ -119,11 +119,16 @@ def _run(job: Job, model: str, silent: bool, **options: Any) -> dict[str, Any]:
     from benchmarks.common.bare_engine import SilentModel
     from benchmarks.common.recording import RecordingBackend, as_backend
     from benchmarks.common.sgc_engine import SgcEngine, run_job
+    from benchmarks.common.stopwatch import Stopwatch
 
     engine = SgcEngine(model, **options)
     core = engine.loaded.engine.core
-    if silent:
-        core._model = SilentModel(engine.loaded.vocab_size)
+    watch = Stopwatch()
+    watch.method(engine.loaded.engine, "submit", "submit")
+    if silent:  # one call a row
+        core._model = SilentModel(
+            engine.loaded.vocab_size, lambda: watch.calls["submit"] >= len(job.rows)
+        )
     recorder = RecordingBackend(engine.backend)
     run_job(job, as_backend(recorder))
     stats = engine.backend.stats()

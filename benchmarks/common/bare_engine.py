@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -19,16 +20,30 @@ from sgc_runtime.sampling.row import SamplingRow
 
 VOCAB_SIZE = 64
 _TOKEN = 5  # what the model always says
+_READY_S = 60
 
 
 class SilentModel:
-    """Logits `[rows, vocab_size]` that always favour one token; writes no KV."""
+    """Logits `[rows, vocab_size]` that always favour one token; writes no KV.
 
-    def __init__(self, vocab_size: int = VOCAB_SIZE) -> None:
-        self._vocab_size = vocab_size
+    Args:
+        ready: the first step waits until this is true. A model that computes nothing would
+            outrun the rows that still come; a real one's first step leaves them time.
+    """
+
+    def __init__(
+        self, vocab_size: int = VOCAB_SIZE, ready: Callable[[], bool] | None = None
+    ) -> None:
+        self._vocab_size, self._ready = vocab_size, ready
         self.tokens = 0
 
     def forward(self, batch: Any, kv: Any) -> torch.Tensor:
+        end = time.monotonic() + _READY_S
+        while self._ready is not None and not self._ready():
+            if time.monotonic() > end:
+                raise TimeoutError(f"the rows did not come within {_READY_S} s")
+            time.sleep(0.01)
+        self._ready = None
         self.tokens += len(batch.input_ids)
         logits = torch.zeros(len(batch.logit_rows), self._vocab_size)
         logits[:, _TOKEN] = 1.0

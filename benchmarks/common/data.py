@@ -90,7 +90,8 @@ class Data:
         return [agent_call(*next(iter(row.items()))) for row in rows]
 
     def rag(self, number: int) -> tuple[list[Passage], list[tuple[str, list[int]]]]:
-        """Passages, and questions with the indices of those that a search would give."""
+        """Passages, and questions with the indices of those to answer from: the right one and two
+        of the same article, in the order of the collection."""
         if self._folder is None:
             return built_in.passages(number)
         found = [Passage(r["title"], r["text"]) for r in self._jsonl("rag/passages.jsonl")]
@@ -101,7 +102,7 @@ class Data:
         for row in islice(self._jsonl("rag/questions.jsonl"), number):
             own = int(row["passage_id"])
             others = [i for i in by_title[found[own].title] if i != own][:2]
-            asked.append((row["question"], [own, *others]))
+            asked.append((row["question"], sorted([own, *others])))
         return found, asked
 
     def _in(self, path: str) -> Path:
