@@ -7,12 +7,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo test check
+.PHONY: help install demo test check bench
 
 help:
 	@echo "make demo    install, fetch the default model, compile a program and run it"
 	@echo "make test    install, run all tests"
 	@echo "make check   install, run linter, formatter, type checker and import contracts"
+	@echo "make bench   install, run all benchmarks; DATA=DIR: on the public evaluation sets there"
 	@echo "TORCH=...    what pip installs as torch, for example TORCH='torch==2.13.0'"
 
 install: $(INSTALLED)
@@ -40,3 +41,14 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+WITH_DATA := $(if $(DATA),--data $(DATA))
+
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks.engine_cpu $(WITH_DATA)
+	$(BIN)/python -m benchmarks.cache_overhead $(WITH_DATA)
+	$(BIN)/python -m benchmarks.hit_rate $(WITH_DATA)
+	$(BIN)/python -m benchmarks.long_queue
+	$(BIN)/python -m benchmarks.executor_overhead
+	$(BIN)/python -m benchmarks.weight_forms
+	$(BIN)/python -m benchmarks.cold_start
