@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,7 +62,7 @@ def unshared(args: argparse.Namespace) -> dict[str, Any]:
     for engine in engines.values():
         engine.run(job)
     samples = interleave(
-        {name: (lambda e=engine: e.time(job)) for name, engine in engines.items()},
+        {name: partial(engine.time, job) for name, engine in engines.items()},
         args.repetitions,
     )
     added = [

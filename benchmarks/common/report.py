@@ -48,6 +48,7 @@ def _engine(name: str, measured: Measured) -> dict[str, Any]:
         counted = measured.counted[name]
         return {
             **found,
+            "prompt_tokens": counted.prompt_tokens,
             "computed_tokens": counted.computed_tokens,
             "where_time_goes_s": counted.seconds,
         }

@@ -27,8 +27,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What one run put through the model, and where its time went."""
+    """What one run put through the model, and where its time went.
 
+    `prompt_tokens` may differ by a few from the recorded ones where prompts hold generated text:
+    rounding can turn a token, and another text may be encoded in more or fewer ids.
+    """
+
+    prompt_tokens: int
     computed_tokens: int
     completion_tokens: int
     scored: int
@@ -99,9 +104,11 @@ class SgcEngine:
             watch.undo()
             core._model = model
         after = self.backend.stats()
-        made = after["completion_tokens"] - before.get("completion_tokens", 0)
+        made, asked = (
+            after[name] - before.get(name, 0) for name in ("completion_tokens", "prompt_tokens")
+        )
         scored = sum(len(s.meta(n)["scores"]) for s in states for n in ("ending",) if n in s)
-        return Counted(counting.tokens, made, scored, _shares(total, watch.seconds))
+        return Counted(asked, counting.tokens, made, scored, _shares(total, watch.seconds))
 
 
 def run_job(job: Job, backend: Any) -> list[Any]:

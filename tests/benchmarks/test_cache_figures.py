@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_rounds_are_interleaved_and_turned() -> None:
         order.append(name)
         return 1.0
 
-    samples = interleave({n: (lambda n=n: work(n)) for n in "ab"}, 2)
+    samples = interleave({n: partial(work, n) for n in "ab"}, 2)
     assert "".join(order) == "abba"
     assert samples["a"].to_dict()["repetitions"] == 2
 
