@@ -88,23 +88,19 @@ def test_shared_prefix() -> None:
 def test_result_file(tmp_path: Path) -> None:
     out = tmp_path / "engine.json"
     options = ["--limit", "1", "--repetitions", "1", "--threads", "1", "--output", str(out)]
-    engine_cpu.main([*options, "--parts", "ce", "--peers", ""])
+    engine_cpu.main([*options, "--parts", "c", "--peers", ""])
     found = json.loads(out.read_text())
     assert found["data"].startswith("built-in text set")
     assert {"cpu", "cores", "threads", "versions", "commit", "load_average"} <= set(
         found["conditions"]
     )
-    assert set(found["parts"]) == {"calibration", "c", "e"}
-    for part in ("c", "e"):
-        result = found["parts"][part]
-        assert set(result["engines"]) == {"sgc", "sgc, dense bfloat16"}
-        for engine in result["engines"].values():
-            assert engine["median_s"] > 0
-            assert engine["where_time_goes_s"]["forward"] > 0
-        assert result["floors"]["total_s_bfloat16_weights"] > 0
-    work = found["parts"]["e"]["work"]
-    assert work["scored_choices"] == 4
-    assert found["parts"]["c"]["work"]["new_tokens"] == 8
+    result = found["parts"]["c"]
+    assert set(result["engines"]) == {"sgc", "sgc, dense bfloat16"}
+    for engine in result["engines"].values():
+        assert engine["median_s"] > 0
+        assert engine["where_time_goes_s"]["forward"] > 0
+    assert result["floors"]["total_s_bfloat16_weights"] > 0
+    assert result["work"]["new_tokens"] == 8
 
 
 @pytest.mark.model
@@ -112,8 +108,12 @@ def test_result_file(tmp_path: Path) -> None:
 def test_transformers_does_the_same_work(tmp_path: Path) -> None:
     out = tmp_path / "engine.json"
     options = ["--limit", "1", "--repetitions", "1", "--threads", "1", "--output", str(out)]
-    engine_cpu.main([*options, "--parts", "c", "--peers", "transformers"])
-    (first, _) = json.loads(out.read_text())["parts"]["c"]["comparisons"]
-    assert first["peer"] == "transformers generate"
-    assert first["goal"] == 4.0
-    assert first["speed_ratio"] > 0
+    engine_cpu.main([*options, "--parts", "ce", "--peers", "transformers,prefilled"])
+    parts = json.loads(out.read_text())["parts"]
+    assert set(parts) == {"calibration", "c", "e"}
+    first = parts["c"]["comparisons"][0]
+    assert (first["peer"], first["goal"]) == ("transformers generate", 4.0)
+    assert parts["e"]["work"]["scored_choices"] == 4
+    for comparison in parts["e"]["comparisons"]:
+        assert comparison["speed_ratio"] > 0
+        assert comparison["token_ratio"] > 0
