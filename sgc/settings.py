@@ -53,7 +53,7 @@ class RunSettings:
         default="auto", metadata=_facts("compile when possible, always, or never", "run")
     )
     parallel: int = field(
-        default=64, metadata=_facts("rows that run at the same time, at most", "run", "N")
+        default=256, metadata=_facts("rows that run at the same time, at most", "run", "N")
     )
     deadline: PerNode = field(
         default=None,
