@@ -73,7 +73,7 @@ class Body:
         try:
             with driving(self):
                 value = self.spec.fn(state, **values)
-            self.bridge.go_on()  # what the last operations could not do is raised here
+            self.bridge.go_on()
             check_value(value, self.spec)
         except BaseException as error:
             self.bridge.ended_with(error)
@@ -82,6 +82,7 @@ class Body:
 
     def _finish(self, value: Any, error: BaseException | None) -> None:
         self.root.close()
+        error = error or self.bridge.left_failure()
         if error is None:
             self._done.set(value)
         else:

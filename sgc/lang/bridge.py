@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.context import RunContext
-from sgc_runtime.executor.loop import call, post
+from sgc_runtime.executor.loop import ask, call, post
 
 T = TypeVar("T")
 Operation = Callable[[], Any]
@@ -25,6 +25,7 @@ class Bridge:
         self.ctx = ctx
         self._raised: Exception | None = None
         self._failure: Exception | None = None
+        self._outstanding: deque[Operation] = deque()  # posted and not done yet
 
     def post(self, operation: Operation) -> None:
         """Run `operation` on the loop, after those posted before; returns at once.
@@ -32,11 +33,11 @@ class Bridge:
         What it raises is raised by the next use of this bridge.
         """
         self.go_on()
-        post(self._guarded, operation)
+        self._post(operation)
 
     def post_unwinding(self, operation: Operation) -> None:
         """`post` for a `with` block that an error leaves: nobody has taken that error yet."""
-        post(self._guarded, operation)
+        self._post(operation)
 
     def ask(self, operation: Callable[[], T]) -> T:
         """Run `operation` on the loop, after those posted before; gives its result."""
@@ -50,9 +51,18 @@ class Bridge:
         """The value of the cell that `find` gives on the loop; waits, and raises its error."""
         self.go_on()
         with _Noting(self):
-            cell = self._wait(find)
+            cell: Cell = ask(lambda answer: _when_done(find, answer))
             self._check()
             return cell.result()
+
+    def known(self, find: Callable[[], Cell | None]) -> Cell | None:
+        """The cell that `find`, which only looks, gives on the body's own thread, if it is done
+        well and no posted operation can change what it finds; else None."""
+        self.go_on()
+        if self._outstanding:
+            return None
+        cell = find()
+        return cell if cell is not None and cell.done and cell.error is None else None
 
     def go_on(self) -> None:
         """The body goes on, so it has taken what was raised before. Raises asyncio's
@@ -73,32 +83,40 @@ class Bridge:
         if raised is not None:
             call(self.ctx.acknowledge, raised)
 
+    def left_failure(self) -> Exception | None:
+        """What operations raised that were posted last; to be asked on the loop, at the end."""
+        failure, self._failure = self._failure, None
+        return failure
+
     def note(self, error: Exception) -> None:
         """`error` is being raised into the body."""
         self._raised = error
-
-    def _wait(self, find: Callable[[], Cell]) -> Cell:
-        cells: list[Cell] = []
-        ready = threading.Event()
-
-        def finish(cell: Cell) -> None:
-            cells.append(cell)
-            ready.set()
-
-        call(lambda: find().then(finish))
-        ready.wait()
-        return cells[0]
 
     def _check(self) -> None:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
 
+    def _post(self, operation: Operation) -> None:
+        self._outstanding.append(operation)
+        post(self._guarded, operation)
+
     def _guarded(self, operation: Operation) -> None:
         try:
             operation()
         except Exception as error:
             self._failure = self._failure or error
+        self._outstanding.popleft()
+
+
+def _when_done(
+    find: Callable[[], Cell], answer: Callable[[Any, BaseException | None], None]
+) -> None:
+    """Answer with the cell that `find` gives once it is done, or with what `find` raises."""
+    try:
+        find().then(lambda cell: answer(cell, None))
+    except BaseException as error:
+        answer(None, error)
 
 
 class _Noting:

@@ -108,6 +108,9 @@ class ProgramState:
 
         Raises GenerationError when it is not set, or when the node that writes it failed.
         """
+        known = self._bridge.known(lambda: self._written(name))
+        if known is not None:
+            return known.value
         source = caller_source()
         return self._bridge.value(lambda: self._pending(name, source).value)
 
@@ -144,6 +147,10 @@ class ProgramState:
         """Pieces of a variable's text as they come; together they are the whole text."""
         source = caller_source()
         return self._body.pieces(lambda: self._pending(name, source))
+
+    def _written(self, name: str) -> Cell | None:
+        found = self._stream.get(name)
+        return found.value if found is not None else None
 
     def _pending(self, name: str, source: Source) -> Pending:
         found = self._stream.get(name)

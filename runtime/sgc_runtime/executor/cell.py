@@ -50,13 +50,15 @@ class Cell:
     def set(self, value: Any) -> None:
         """Give the value; a cell that is done already keeps what it has."""
         if not self.done:
-            self.done, self.value = True, value
+            self.value = value
+            self.done = True  # last: another thread may look
             self._fire()
 
     def fail(self, error: BaseException) -> None:
         """Give the error; a cell that is done already keeps what it has."""
         if not self.done:
-            self.done, self.error = True, error
+            self.error = error
+            self.done = True  # last, as above
             self._fire()
 
     def then(self, callback: Callback) -> None:

@@ -6,7 +6,9 @@ import asyncio
 import concurrent.futures
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -14,6 +16,8 @@ T = TypeVar("T")
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _thread: threading.Thread | None = None
+_posted: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
+_due = False  # whether the loop has been told of what is posted
 
 
 def runtime_loop() -> asyncio.AbstractEventLoop:
@@ -64,29 +68,72 @@ async def wrap(coro: Coroutine[Any, Any, T]) -> T:
 
 
 def post(fn: Callable[..., Any], *args: Any) -> None:
-    """Call `fn(*args)` on the runtime's thread, soon, in the order of posting."""
-    runtime_loop().call_soon_threadsafe(fn, *args)
+    """Call `fn(*args)` on the runtime's thread, soon, in the order of posting.
+
+    What is posted while an earlier post has not been run yet goes with it: the loop is woken once
+    for all of it. What `fn` raises goes to the loop's exception handler.
+    """
+    _posted.append((fn, args))
+    _wake()
 
 
 def call(fn: Callable[..., T], *args: Any) -> T:
-    """Call `fn(*args)` on the runtime's thread and give back what it gives."""
+    """Call `fn(*args)` on the runtime's thread, after what was posted before, and give back what
+    it gives."""
     if in_runtime_thread():
         return fn(*args)
-    future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
-    def invoke() -> None:
+    def begin(answer: Callable[[Any, BaseException | None], None]) -> None:
         try:
-            future.set_result(fn(*args))
+            value = fn(*args)
         except BaseException as error:
-            future.set_exception(error)
+            answer(None, error)
+        else:
+            answer(value, None)
 
-    runtime_loop().call_soon_threadsafe(invoke)
-    return future.result()
+    result: T = ask(begin)
+    return result
+
+
+def ask(begin: Callable[[Callable[[Any, BaseException | None], None]], None]) -> Any:
+    """Call `begin(answer)` on the runtime's thread, after what was posted before, and wait until
+    `answer(value, error)` is called; gives the value or raises the error.
+
+    Raises RuntimeError on the runtime's own thread, where waiting would never end.
+    """
+    if in_runtime_thread():
+        raise RuntimeError("ask on the runtime's own thread, which nobody else can answer")
+    answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+    post(begin, lambda value, error: answers.put((value, error)))
+    value, error = answers.get()
+    if error is not None:
+        raise error
+    return value
+
+
+def _wake() -> None:
+    global _due
+    if not _due:
+        _due = True  # two threads may both get here: the second wake-up finds nothing to do
+        runtime_loop().call_soon_threadsafe(_run_posted)
+
+
+def _run_posted() -> None:
+    global _due
+    _due = False  # before the look at the queue: what is posted after it wakes the loop again
+    for _ in range(len(_posted)):
+        fn, args = _posted.popleft()
+        try:
+            fn(*args)
+        except Exception as error:
+            context = {"message": f"posted {fn!r:.60} failed", "exception": error}
+            runtime_loop().call_exception_handler(context)
 
 
 def _forget_after_fork() -> None:
-    global _lock, _loop, _thread
-    _lock, _loop, _thread = threading.Lock(), None, None
+    global _lock, _loop, _thread, _due
+    _lock, _loop, _thread, _due = threading.Lock(), None, None, False
+    _posted.clear()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -13,6 +13,7 @@ from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.context import Event, Order, RunContext
 from sgc_runtime.executor.core import Op, StreamCore
 from sgc_runtime.executor.dispatch import BadAnswer, call_model
+from sgc_runtime.executor.overrides import overridden
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.seeds import call_seeds
 from sgc_runtime.executor.token_bounds import call_bound
@@ -161,6 +162,6 @@ def _resolved(params: Any, defaults: SamplingParams) -> SamplingParams:
     if params.get("choices", ()) is None:  # a select stays one, whatever the run gives
         raise InputError("choices=None: expected a list of strings")
     try:
-        return defaults.override(params)
+        return overridden(defaults, params)
     except (ValueError, TypeError) as error:
         raise InputError(str(error)) from error

@@ -90,12 +90,13 @@ class ForkPoint(Op):
     def close(self) -> None:
         """No further branch will come."""
         self._open = False
+        self._prompt = None
         if self._base is not None:
             self._base.release()
             self._base = None
 
     def run(self, core: StreamCore, value: Any) -> bool:
-        self._prompt = core.prompt.copy()
+        self._prompt = core.prompt.copy() if self._open else core.prompt
         self._base = core.share()
         waiting, self._waiting = self._waiting, []
         for branch in waiting:

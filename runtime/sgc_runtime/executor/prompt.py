@@ -116,7 +116,7 @@ class Prompt:
         self._sent_turns = 0  # turns inside `_committed`, the last one perhaps in part
         self._sent_parts = 0  # parts of that last one inside `_committed`
         self._dirty = False  # turns have changed since the last commit
-        self._rendering = Rendering()
+        self._rendering: Rendering | None = None  # made with the first turn that is rendered
 
     # -- writing
 
@@ -175,16 +175,19 @@ class Prompt:
 
     def copy(self) -> Prompt:
         """An independent prompt with the same content, nothing unsent and an empty log."""
-        other = Prompt()
-        self._texts = ["".join(self._texts)]
-        other.turns = [turn.copy() for turn in self.turns]
-        other._raw = list(self._raw)
-        other._texts = list(self._texts)
+        if len(self._texts) > 1:
+            self._texts = ["".join(self._texts)]
+        other = Prompt.__new__(Prompt)  # every branch of a fork comes by here
+        other.turns = [turn.copy() for turn in self.turns] if self.turns else []
+        other.unsent = []
+        other.log = []
+        other._raw = self._raw[:]
+        other._texts = self._texts[:]
         other._committed = self._committed
-        other._spans = list(self._spans)
+        other._spans = self._spans[:]
         other._sent_turns, other._sent_parts = self._sent_turns, self._sent_parts
         other._dirty = self._dirty
-        other._rendering = self._rendering.copy()
+        other._rendering = self._rendering.copy() if self._rendering is not None else None
         return other
 
     # -- reading
@@ -283,6 +286,8 @@ class Prompt:
         self._texts += [p.text if isinstance(p, Text) else f"<{p.kind}>" for p in pieces]
 
     def _render(self, template: ChatTemplate, escaper: Escaper, turns: Sequence[Turn]) -> str:
+        if self._rendering is None:
+            self._rendering = Rendering()
         rendering, last = self._rendering, turns[-1]
         if last.closed:
             return rendering.closed(template, escaper, turns)

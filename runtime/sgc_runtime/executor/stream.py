@@ -197,9 +197,10 @@ class Stream:
         """
         order = order or self.scope.order()
         number = self.take_ordinal("f") if ordinal is None else ordinal
-        point = self.fork_point(source, order)
+        point = ForkPoint(source, order)
         branches = self.branches(point, width, number, items)
-        point.close()
+        point.close()  # before the stream gets there: it then needs no copy of the prompt to keep
+        self._write(point)
         return branches
 
     def fork_point(self, source: Any = None, order: Order | None = None) -> ForkPoint:
