@@ -1,99 +1,128 @@
-"""Compiled attention and operations against dense float64 formulas and the references."""
+"""Compiled attention against its formula in float64, over ragged steps whose contexts are trees."""
 
 from __future__ import annotations
 
-import importlib.util
-import random
-import sys
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from sgc_kernels.activation import silu_mul
 from sgc_kernels.attention.compiled import CompiledAttention, can_attend
-from sgc_kernels.compiled.machine_code import load_machine_code
-from sgc_kernels.compiled.operations import CompiledOperations
-from sgc_kernels.kv_store import turn_and_store
-from sgc_kernels.norm import add_rms_norm, rms_norm
-from sgc_kernels.rotary import rotary_table
+from support.attention_cases import Sequence, Step, TreeStep, tree_steps
+
+ERROR = {torch.float32: 2e-5, torch.bfloat16: 0.03, torch.float16: 4e-3}
+SHAPES = [
+    (torch.float32, 64, 3),
+    (torch.bfloat16, 64, 3),
+    (torch.bfloat16, 128, 8),
+    (torch.float16, 96, 1),
+]
+ALL_SHAPES = [
+    (dtype, head_dim, group)
+    for dtype in ERROR
+    for head_dim in (32, 64, 96, 128, 160, 192, 224, 256)
+    for group in (1, 2, 3, 4, 5, 6, 7, 8, 16, 32)
+]
 
 
-def _reference() -> ModuleType:
-    """The cases and the dense formula of the reference's own tests."""
-    path = Path(__file__).with_name("test_torch_ref.py")
-    spec = importlib.util.spec_from_file_location("torch_ref_cases", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
-ref = _reference()
-TOLERANCE = {torch.float32: 3e-5, torch.bfloat16: 0.04}
-DTYPES = sorted(TOLERANCE, key=str)
+def check(step: Step, backend: CompiledAttention, count: int = 1) -> None:
+    with threads(count):
+        out = step.run(backend)
+    assert out.dtype == step.shape.dtype
+    error = ERROR[out.dtype]
+    torch.testing.assert_close(out.double(), step.formula(), atol=error, rtol=error)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("seed", range(25))
-def test_equals_the_dense_formula(seed: int, dtype: torch.dtype) -> None:
-    chance = random.Random(seed)
-    lengths = []
-    for _ in range(chance.randint(1, 8)):
-        queries = chance.choice([0, 1, 1, 1, 2, 5, 17, 40])
-        lengths.append((queries, queries + chance.randint(0, 150)))
-    window = chance.choice([None, None, 5, 60])
-    shared = chance.choice([0, 30, 100])
-    case = ref.Case(lengths, chance.randint(1, 3), 3, 64, window, shared, seed)
-    step = ref.Step(case, dtype)
-    out = CompiledAttention().plan(step.meta, step.shape).run(step.q, step.k, step.v, window)
-    assert out.dtype == dtype
-    error = TOLERANCE[dtype]
-    torch.testing.assert_close(out.double(), ref.dense(step, case), atol=error, rtol=error)
+@pytest.mark.parametrize(("dtype", "head_dim", "group"), SHAPES)
+def test_equals_the_formula(dtype: torch.dtype, head_dim: int, group: int) -> None:
+    backend = CompiledAttention()
+
+    @settings(max_examples=60, deadline=None)
+    @given(tree_steps(), st.integers(1, 2))
+    def holds(step: TreeStep, count: int) -> None:
+        check(Step(step, dtype, head_dim, group), backend, count)
+
+    holds()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("dtype", "head_dim", "group"), ALL_SHAPES)
+def test_every_offered_shape_equals_the_formula(
+    dtype: torch.dtype, head_dim: int, group: int
+) -> None:
+    assert can_attend(dtype, head_dim, group)
+    backend = CompiledAttention()
+
+    @settings(max_examples=15, deadline=None)
+    @given(tree_steps(), st.integers(1, 2))
+    def holds(step: TreeStep, count: int) -> None:
+        check(Step(step, dtype, head_dim, group, kv_heads=1), backend, count)
+
+    holds()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("queries", [1, 16, 200])
+def test_a_very_long_context_is_cut_for_the_threads(queries: int, dtype: torch.dtype) -> None:
+    step = TreeStep((Sequence(queries, 20_000, -1, 0),), None, seed=3)
+    check(Step(step, dtype, 64, 3, kv_heads=1), CompiledAttention(), 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_one_token_sees_itself(dtype: torch.dtype) -> None:
+    step = Step(TreeStep((Sequence(1, 0, -1, 0),), None, seed=4), dtype, 64, 3)
+    out = step.run(CompiledAttention())
+    values = step.v[step.contexts[0]].repeat_interleave(3, dim=1)
+    assert torch.equal(out, values)
+
+
+def test_sequences_without_queries_give_nothing() -> None:
+    step = Step(TreeStep((Sequence(0, 9, -1, 0),) * 3, None, seed=5), torch.float32, 64, 3)
+    assert step.run(CompiledAttention()).shape == (0, 6, 64)
+
+
+def test_many_rows_behind_one_prefix() -> None:
+    """More rows than a block holds, a prefix of two levels, tails of equal and unequal length."""
+    rows = [Sequence(0, 300, -1, 0), Sequence(0, 70, 0, 300)]
+    rows += [Sequence(1, n % 7 * 20, n % 2, 370) for n in range(150)]
+    check(Step(TreeStep(tuple(rows), None, 6), torch.float32, 64, 3), CompiledAttention(), 2)
+
+
+def test_large_scores_do_not_overflow() -> None:
+    step = Step(TreeStep((Sequence(1, 50, -1, 0), Sequence(30, 9, -1, 0)), None, 7), torch.float32, 64, 3)  # fmt: skip  # noqa: E501
+    step.q *= 1e4
+    out = step.run(CompiledAttention())
+    torch.testing.assert_close(out.double(), step.formula(), atol=1e-2, rtol=1e-3)
+
+
+def test_one_backend_serves_steps_of_any_size_and_layers_of_any_window() -> None:
+    backend = CompiledAttention()
+    for rows in (3, 40, 1, 17):
+        sequences = tuple(Sequence(1, 5 * n, n - 1, 5 * n) for n in range(rows))
+        step = Step(TreeStep(sequences, None, rows), torch.float32, 64, 3)
+        plan = backend.plan(step.meta, step.shape)
+        for window in (None, 8, None, 1):
+            step.window = window
+            out = plan.run(step.q, step.k, step.v, window)
+            torch.testing.assert_close(out.double(), step.formula(), atol=2e-5, rtol=2e-5)
 
 
 def test_unknown_shapes_are_refused() -> None:
     assert can_attend(torch.bfloat16, 64, 3)
     assert not can_attend(torch.bfloat16, 16, 3)
+    assert not can_attend(torch.bfloat16, 80, 3)
+    assert not can_attend(torch.bfloat16, 512, 3)
     assert not can_attend(torch.float64, 64, 3)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_operations_equal_their_references(dtype: torch.dtype) -> None:
-    operations = CompiledOperations(load_machine_code(dtype, 64, 3))
-    generator = torch.Generator().manual_seed(1)
-
-    def some(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=generator).to(dtype)
-
-    x, residual, weight = some(5, 576), some(5, 576), some(576)
-    error = {"atol": 2e-5, "rtol": 2e-5} if dtype == torch.float32 else {"atol": 0.04, "rtol": 0.02}
-    other = residual.clone()
-    torch.testing.assert_close(
-        operations.rms_norm(x, weight, 1e-5), rms_norm(x, weight, 1e-5), **error
-    )
-    torch.testing.assert_close(
-        operations.add_rms_norm(x, residual, weight, 1e-5),
-        add_rms_norm(x, other, weight, 1e-5),
-        **error,
-    )
-    assert torch.equal(residual, other)
-    gate_up = some(5, 3072) * 4
-    torch.testing.assert_close(operations.silu_mul(gate_up), silu_mul(gate_up), **error)
-    _check_turn(operations, some(5, 15, 64), dtype, error)
-
-
-def _check_turn(
-    operations: CompiledOperations, qkv: torch.Tensor, dtype: torch.dtype, error: dict[str, float]
-) -> None:
-    table = rotary_table(torch.arange(5) * 7, torch.rand(32), 1.0, dtype)
-    slots = torch.tensor([3, 0, 9, 5, 1])
-    caches = [torch.zeros(10, 3, 64, dtype=dtype) for _ in range(4)]
-    q = operations.turn_and_store(qkv, table, caches[0], caches[1], slots)
-    expected = turn_and_store(qkv, table, caches[2], caches[3], slots)
-    torch.testing.assert_close(q, expected, **error)
-    torch.testing.assert_close(caches[0], caches[2], **error)
-    assert torch.equal(caches[1], caches[3])
