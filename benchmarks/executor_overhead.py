@@ -1,11 +1,13 @@
 """What the executor itself costs a node, on backends that answer at once.
 
-    python benchmarks/executor_overhead.py
+    python -m benchmarks.executor_overhead
 
-Three programs, compiled and interpreted: a straight one of 24 nodes, a fork of 8 branches, and
-the straight one over 64 rows at a time. Two backends: `null` does the least that a backend can do
-(it keeps nothing and gives one fixed answer), `scripted` is `sgc.testing.ScriptedBackend` with a
-fixed reply. `floor` makes the same calls on the same backend by hand, with plain asyncio.
+`straight` (24 nodes) and `fork8` (8 branches with a gen each), compiled and interpreted, one row
+at a time and 64. Two backends: `null` does the least that a backend can do (it keeps nothing and
+gives one fixed answer), `scripted` is `sgc.testing.ScriptedBackend` with a fixed reply. `floor`
+makes the same calls on the same backend by hand, with plain asyncio.
+`fork alone`: a program with a fork of 8 less the one that does the same in one stream, compiled on
+`null`: what the fork, its branches and its join add.
 Each figure is the least of the repeats' means over their rows: what else ran only adds time.
 """
 
@@ -14,9 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import json
-import os
-import platform
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import sgc
+from benchmarks.common.conditions import conditions
+from benchmarks.common.results import ResultFile, default_path
 from sgc_ir.graph import Program
 from sgc_ir.params import CallResult, SamplingParams, Usage
 from sgc_runtime.backends.scripted import ScriptedBackend
@@ -34,8 +35,9 @@ from sgc_runtime.executor.context import BackendSource, RunContext
 from sgc_runtime.executor.graph_executor import execute
 from sgc_runtime.executor.loop import run_sync
 
-OUT = Path(__file__).parent / "results" / "executor_overhead.json"
 ROWS = 64
+GOAL_US = 20.0  # a node of `straight`, compiled, on `null`
+FORK_GOAL_US = 200.0
 ANSWER = [CallResult(text="fine", finish_reason="eos", usage=Usage(10, 1))]
 
 
@@ -97,6 +99,44 @@ def fork8(s: Any, question: str) -> Any:
         f += f"\nTip {i}: "
         f += sgc.gen("tip", max_tokens=16)
     return [f["tip"] for f in forks]
+
+
+@sgc.function
+def texts(s: Any, question: str) -> Any:
+    """Eight short texts in one stream."""
+    s += "Question: " + question
+    for i in range(8):
+        s += f"\nTip {i}: "
+
+
+@sgc.function
+def fork_append(s: Any, question: str) -> Any:
+    """`texts`, each in a branch, joined to the same text."""
+    s += "Question: " + question
+    forks = s.fork(8)
+    for i, f in enumerate(forks):
+        f += f"\nTip {i}: "
+    forks.join("append")
+
+
+@sgc.function
+def fork_gather(s: Any, question: str) -> Any:
+    """`texts`, each in a branch, joined by variables, of which there are none."""
+    s += "Question: " + question
+    forks = s.fork(8)
+    for i, f in enumerate(forks):
+        f += f"\nTip {i}: "
+    forks.join()
+
+
+@sgc.function
+def gens(s: Any, question: str) -> Any:
+    """`fork8` in one stream."""
+    s += "Question: " + question
+    for i in range(8):
+        s += f"\nTip {i}: "
+        s += sgc.gen(f"tip{i}", max_tokens=16)
+    return [s[f"tip{i}"] for i in range(8)]
 
 
 def straight_calls(question: str) -> list[tuple[str, SamplingParams]]:
@@ -228,28 +268,51 @@ def measure(name: str, program: Any, floor: Any, options: argparse.Namespace) ->
     return result
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=256, help="rows a repeat")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=OUT)
-    options = parser.parse_args()
-    result = {
-        "conditions": {
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            "cpus": os.cpu_count(),
-            "load_average_before": round(os.getloadavg()[0], 1),
-            "rows": options.rows,
-            "repeats": options.repeats,
-            "measure": "least mean of the repeats, wall time",
-            "command": "python benchmarks/executor_overhead.py",
-        },
-        "straight": measure("straight", straight, straight_floor, options),
-        "fork8": measure("fork8", fork8, fork8_floor, options),
+def fork_alone(options: argparse.Namespace) -> dict[str, Any]:
+    """Microseconds that a fork of 8 adds, in three programs."""
+    source = BackendSource.of(NullBackend())
+
+    def us(program: Any) -> float:
+        row = compiled_row(program.compile().graph, source)
+        return best(row, 1, options.rows, options.repeats)
+
+    pairs = {
+        "join append": (fork_append, texts),
+        "join gather": (fork_gather, texts),
+        "a gen in each branch": (fork8, gens),
     }
-    options.out.parent.mkdir(exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=2) + "\n")
+    result: dict[str, Any] = {"goal_us": FORK_GOAL_US}
+    for name, (forked, flat) in pairs.items():
+        with_fork, without = us(forked), us(flat)
+        added = with_fork - without
+        result[name] = {
+            "us_a_row": round(with_fork, 1),
+            "us_a_row_without_fork": round(without, 1),
+            "us_added": round(added, 1),
+            "met": added < FORK_GOAL_US,
+        }
+        print(f"fork alone, {name:21} {with_fork:7.1f} - {without:7.1f} = {added:7.1f} us")
+    return result
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, default=256, help="rows a repeat")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--output", type=Path, default=default_path("executor_overhead"))
+    options = parser.parse_args(argv)
+    file = ResultFile(
+        options.output,
+        what=__doc__,
+        conditions=conditions(threads=1),
+        rows=options.rows,
+        repeats=options.repeats,
+    )
+    found = measure("straight", straight, straight_floor, options)
+    reached = found["null"]["compiled"]["us_a_node"]
+    file.add("straight", {"goal_us_a_node": GOAL_US, "met": reached < GOAL_US, **found})
+    file.add("fork8", measure("fork8", fork8, fork8_floor, options))
+    file.add("fork alone", fork_alone(options))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.context import RunContext
-from sgc_runtime.executor.loop import ask, call, post
+from sgc_runtime.executor.loop import Answer, ask, call, post
 
 T = TypeVar("T")
 Operation = Callable[[], Any]
@@ -106,12 +106,11 @@ class Bridge:
             operation()
         except Exception as error:
             self._failure = self._failure or error
-        self._outstanding.popleft()
+        finally:
+            self._outstanding.popleft()
 
 
-def _when_done(
-    find: Callable[[], Cell], answer: Callable[[Any, BaseException | None], None]
-) -> None:
+def _when_done(find: Callable[[], Cell], answer: Answer) -> None:
     """Answer with the cell that `find` gives once it is done, or with what `find` raises."""
     try:
         find().then(lambda cell: answer(cell, None))

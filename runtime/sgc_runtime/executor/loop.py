@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+Answer = Callable[[Any, BaseException | None], None]  # gives a value or an error
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -83,7 +84,7 @@ def call(fn: Callable[..., T], *args: Any) -> T:
     if in_runtime_thread():
         return fn(*args)
 
-    def begin(answer: Callable[[Any, BaseException | None], None]) -> None:
+    def begin(answer: Answer) -> None:
         try:
             value = fn(*args)
         except BaseException as error:
@@ -95,7 +96,7 @@ def call(fn: Callable[..., T], *args: Any) -> T:
     return result
 
 
-def ask(begin: Callable[[Callable[[Any, BaseException | None], None]], None]) -> Any:
+def ask(begin: Callable[[Answer], None]) -> Any:
     """Call `begin(answer)` on the runtime's thread, after what was posted before, and wait until
     `answer(value, error)` is called; gives the value or raises the error.
 
@@ -125,7 +126,7 @@ def _run_posted() -> None:
         fn, args = _posted.popleft()
         try:
             fn(*args)
-        except Exception as error:
+        except BaseException as error:  # as the loop itself does: the others must still be run
             context = {"message": f"posted {fn!r:.60} failed", "exception": error}
             runtime_loop().call_exception_handler(context)
 

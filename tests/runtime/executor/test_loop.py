@@ -6,7 +6,8 @@ import asyncio
 import os
 import signal
 import threading
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -15,9 +16,11 @@ from sgc_runtime.executor.tools import run_tool
 
 
 class Upper(NamedTuple):
+    fn: Callable[..., Any] = str.upper
     name: str = "upper"
     effect: str = "pure"
-    fn = staticmethod(str.upper)
+    deadline: float | None = None
+    retries: int | None = None
 
 
 async def where() -> str:
@@ -72,6 +75,58 @@ def test_call_and_post_keep_order() -> None:
     assert loop.call(lambda: list(seen)) == list(range(10))
     with pytest.raises(ZeroDivisionError):
         loop.call(lambda: 1 // 0)
+
+
+def test_posts_of_many_threads_are_all_run_each_in_its_order() -> None:
+    seen: list[tuple[int, int]] = []
+
+    def work(thread: int) -> None:
+        for i in range(500):
+            loop.post(seen.append, (thread, i))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    loop.call(lambda: None)
+    assert len(seen) == 2000
+    for n in range(4):
+        assert [i for thread, i in seen if thread == n] == list(range(500))
+
+
+def test_a_post_that_fails_stops_no_other() -> None:
+    told: list[BaseException] = []
+    seen: list[int] = []
+
+    def fail() -> None:
+        raise asyncio.CancelledError
+
+    runtime = loop.runtime_loop()
+    runtime.set_exception_handler(lambda _, context: told.append(context["exception"]))
+    try:
+        for i in range(3):
+            loop.post(fail)
+            loop.post(seen.append, i)
+        assert loop.call(lambda: list(seen)) == [0, 1, 2]
+    finally:
+        runtime.set_exception_handler(None)
+    assert [type(error) for error in told] == [asyncio.CancelledError] * 3
+
+
+def test_ask_waits_for_an_answer_that_comes_later() -> None:
+    def later(answer: loop.Answer) -> None:
+        asyncio.get_running_loop().call_later(0.02, answer, 7, None)
+
+    assert loop.ask(later) == 7
+    with pytest.raises(KeyError):
+        loop.ask(lambda answer: answer(None, KeyError("x")))
+
+    async def inside() -> None:
+        loop.ask(later)
+
+    with pytest.raises(RuntimeError, match="own thread"):
+        loop.run_sync(inside())
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
