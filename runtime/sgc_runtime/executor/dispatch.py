@@ -5,34 +5,17 @@ Without a journal and without a policy, a call is nothing but an await of the ba
 
 from __future__ import annotations
 
-import asyncio
-import math
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-from sgc_ir.errors import BackendError, DeadlineError
 from sgc_ir.params import CallResult
+from sgc_runtime.executor.answers import checked
+from sgc_runtime.executor.attempts import attempts
 from sgc_runtime.executor.backend import BackendStream, Call
 from sgc_runtime.executor.core import StreamCore
-from sgc_runtime.executor.policy import NO_POLICY, GaveUp, Policy, may_pass, pause_s
+from sgc_runtime.executor.policy import NO_POLICY, Policy
 from sgc_runtime.executor.tools import Tool, run_tool
-
-T = TypeVar("T")
-CANCEL_S = 0.05  # a cancelled attempt may take so long to end; then it is left alone
-
-_left_alone: set[asyncio.Task[Any]] = set()  # kept alive: the loop itself holds no references
-
-
-class BadAnswer(BackendError):
-    """The backend answered, and its stream may have gone on, but the answer makes no sense."""
-
-    def __init__(self, message: str, text: str | None) -> None:
-        super().__init__(message)
-        self.text = text  # what the stream has gone on with, where that is known
-
-
-# -- model calls
 
 
 async def call_model(
@@ -49,12 +32,12 @@ async def call_model(
         stream: the backend stream of `core`.
         restart: told before a further attempt; gives the text pieces that cannot be taken back.
 
-    Raises what the backend raises, BackendError for an answer that makes no sense, DeadlineError,
-    and GaveUp after several attempts.
+    Raises what the backend and the journal raise, BadAnswer for an answer that makes no sense,
+    DeadlineError, and GaveUp after several attempts.
     """
     ctx = core.ctx
     if ctx.log is None and ctx.policies is None:
-        return checked(core, call, await _ask(stream, call))
+        return await _ask(core, stream, call)
     if ctx.log is not None:
         finished = ctx.log.finished_call(call)
         if finished is not None:
@@ -62,7 +45,7 @@ async def call_model(
             return finished
     policy = ctx.policies.of_call(name) if ctx.policies is not None else None
     if policy is None:
-        results = checked(core, call, await _ask(stream, call))
+        results = await _ask(core, stream, call)
     else:
         results = await _ModelAttempts(core, call, restart).run(policy)
     if ctx.log is not None:
@@ -70,10 +53,13 @@ async def call_model(
     return results
 
 
-async def _ask(stream: BackendStream, call: Call) -> list[CallResult]:
+async def _ask(core: StreamCore, stream: BackendStream, call: Call) -> list[CallResult]:
     if call.params.choices is not None:
-        return [await stream.select(call)]
-    return await stream.generate(call)
+        results = [await stream.select(call)]
+    else:
+        results = await stream.generate(call)
+    vocab_size = getattr(core.ctx.source.backend, "vocab_size", None)
+    return checked(call.params, results, vocab_size)
 
 
 class _ModelAttempts:
@@ -96,7 +82,7 @@ class _ModelAttempts:
             pieces = _Pieces(call.on_text, self._given)
             call = replace(call, on_text=pieces.add)
         try:
-            return checked(self._core, call, await _ask(self._core.take_stream(), call))
+            return await _ask(self._core, self._core.take_stream(), call)
         except Exception:
             self._given = self._restart()
             raise
@@ -124,69 +110,13 @@ class _Pieces:
         self._give = None
 
 
-def checked(core: StreamCore, call: Call, results: list[CallResult]) -> list[CallResult]:
-    """`results`, unless they make no sense. Raises BadAnswer.
-
-    Ids are held against the `vocab_size` of a backend that has one.
-    """
-    params = call.params
-    if type(results) is not list or len(results) != params.n:
-        found = f"{len(results)} samples" if type(results) is list else f"{results!r:.60}"
-        raise BadAnswer(f"the backend gave {found} for n={params.n}", _text_of(results))
-    vocab_size = getattr(core.ctx.source.backend, "vocab_size", None)
-    for result in results:
-        problem = _problem(result, vocab_size)
-        if problem:
-            raise BadAnswer(f"the backend gave {problem}", _text_of(results))
-    if params.choices is not None:
-        _check_choice(params.choices, results[0])
-    return results
-
-
-def _problem(result: Any, vocab_size: int | None) -> str:
-    if not isinstance(result, CallResult):
-        return f"a {type(result).__name__} in place of a result"
-    if type(result.text) is not str:
-        return f"a text of type {type(result.text).__name__}"
-    ids = result.token_ids
-    if len(ids):
-        low, high = min(ids), max(ids)
-        if low < 0 or (vocab_size is not None and high >= vocab_size):
-            return f"the token id {low if low < 0 else high}, which is outside of the vocabulary"
-    return ""
-
-
-def _check_choice(choices: Sequence[str], result: CallResult) -> None:
-    if result.text not in choices:
-        raise BadAnswer(f"the backend chose {result.text!r:.60}, which is no choice", result.text)
-    scores = result.meta.get("scores")
-    if scores is None:
-        return
-    if len(scores) != len(choices):
-        raise BadAnswer(
-            f"the backend gave {len(scores)} scores for {len(choices)} choices", result.text
-        )
-    for choice, score in zip(choices, scores, strict=True):
-        if math.isnan(score):
-            raise BadAnswer(f"the backend scored {choice!r:.60} as {score}", result.text)
-
-
-def _text_of(results: Any) -> str | None:
-    """Sample 0's text, with which the backend's stream has gone on."""
-    first = results[0] if isinstance(results, list) and results else None
-    text = getattr(first, "text", None)
-    return text if type(text) is str else None
-
-
-# -- tools
-
-
 async def call_tool(
     core: StreamCore, node: str, tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """What `tool` gives for the node at path `node`.
 
-    Raises ToolError, DeadlineError, and GaveUp after several attempts.
+    Raises ToolError, DeadlineError, GaveUp after several attempts, InputError for a policy that
+    the tool must not have, and what the journal raises.
     """
     log, policies = core.ctx.log, core.ctx.policies
     if log is not None:
@@ -206,79 +136,3 @@ async def call_tool(
     if log is not None:
         await log.end_tool(node, tool, value)
     return value
-
-
-# -- attempts
-
-
-async def attempts(
-    once: Callable[[], Coroutine[Any, Any, T]],
-    policy: Policy,
-    left_alone: Callable[[], object] | None = None,
-) -> T:
-    """What `once()` gives, tried as often and as long as `policy` says.
-
-    `left_alone` is called when an attempt goes on although it was cancelled.
-    """
-    number = 1
-    while True:
-        try:
-            return await _within(policy.deadline, once, left_alone)
-        except BadAnswer:
-            raise  # the stream has gone on with it
-        except Exception as error:
-            if number <= policy.retries and may_pass(error):
-                pause = pause_s(number)
-            elif number == 1:
-                raise
-            else:
-                raise GaveUp(error, number) from error
-        await asyncio.sleep(pause)
-        number += 1
-
-
-async def _within(
-    deadline: float | None,
-    once: Callable[[], Coroutine[Any, Any, T]],
-    left_alone: Callable[[], object] | None,
-) -> T:
-    if deadline is None:
-        return await _uncancelled(once())
-    task = asyncio.get_running_loop().create_task(once())
-    try:
-        done, _ = await asyncio.wait({task}, timeout=deadline)
-    except asyncio.CancelledError:
-        _leave(task)
-        raise
-    if not done:
-        _leave(task)
-        await asyncio.wait({task}, timeout=CANCEL_S)
-        if not task.done() and left_alone is not None:
-            left_alone()
-        if not task.done() or task.cancelled():
-            raise DeadlineError(f"took longer than its deadline of {deadline:g} s")
-    return await _uncancelled(task)  # perhaps an answer that came while it was being cancelled
-
-
-async def _uncancelled(work: Awaitable[T]) -> T:
-    """What `work` gives; that it is cancelled from inside is a fault of a backend or tool."""
-    try:
-        return await work
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise BackendError("the call was cancelled by what should have answered it") from None
-
-
-def _leave(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait for it no more."""
-    task.cancel()
-    _left_alone.add(task)
-    task.add_done_callback(_forget)
-
-
-def _forget(task: asyncio.Task[Any]) -> None:
-    _left_alone.discard(task)
-    if not task.cancelled():
-        task.exception()  # seen: nobody waits for it

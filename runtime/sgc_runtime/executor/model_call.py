@@ -8,11 +8,12 @@ from typing import Any
 
 from sgc_ir.errors import BackendError, InputError
 from sgc_ir.params import CallResult, SamplingParams
+from sgc_runtime.executor.answers import BadAnswer
 from sgc_runtime.executor.backend import Backend, BackendStream, Call
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.context import Event, Order, RunContext
 from sgc_runtime.executor.core import Op, StreamCore
-from sgc_runtime.executor.dispatch import BadAnswer, call_model
+from sgc_runtime.executor.dispatch import call_model
 from sgc_runtime.executor.overrides import overridden
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.seeds import call_seeds

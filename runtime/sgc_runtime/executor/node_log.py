@@ -34,13 +34,16 @@ class NodeLog(Protocol):
         ...
 
     def record_call(self, call: Call, results: Sequence[CallResult]) -> None:
-        """Note a finished model call; durable within 50 ms."""
+        """Note a finished model call; durable within 50 ms. Raises what has ended the writing."""
         ...
 
     def finished_tool(
         self, node: str, tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Finished | None:
-        """The result of a tool that an earlier run finished, or None."""
+        """The result of a tool that an earlier run finished, or None.
+
+        Raises GenerationError when the node called another tool then, or with other arguments.
+        """
         ...
 
     async def begin_tool(
@@ -54,5 +57,8 @@ class NodeLog(Protocol):
         ...
 
     async def end_tool(self, node: str, tool: Tool, value: Any) -> None:
-        """A tool has given `value`; for an irreversible one, returns when that is durable."""
+        """A tool has given `value`; for an irreversible one, returns when that is durable.
+
+        Raises JournalError when it cannot be made durable.
+        """
         ...
