@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,8 @@ from sgc_kernels.linear import Linear
 from sgc_kernels.weights.grouped import PackedWeight
 
 Table = tuple[torch.Tensor, torch.Tensor]
+
+_LOG = logging.getLogger("sgc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +55,16 @@ def _with_compiled(plain: Kernels, dtype: torch.dtype, head_dim: int, group: int
     from sgc_kernels.attention.compiled import CompiledAttention, can_attend
     from sgc_kernels.compiled.machine_code import load_machine_code
     from sgc_kernels.compiled.operations import CompiledOperations
+    from sgc_kernels.compiled.target import host_target
 
     if not can_attend(dtype, head_dim, group):
         return plain
-    operations = CompiledOperations(load_machine_code(dtype, head_dim, group))
+    try:
+        code = load_machine_code(dtype, head_dim, group, host_target())
+    except (ImportError, OSError, RuntimeError) as error:
+        _LOG.warning("no compiled kernels here (%s): attention and norms run in torch", error)
+        return plain
+    operations = CompiledOperations(code)
     return replace(
         plain,
         attention=CompiledAttention(),

@@ -9,9 +9,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.attention_cases import Sequence, Step, TreeStep, tree_steps
 
 from sgc_kernels.attention.compiled import CompiledAttention, can_attend
-from support.attention_cases import Sequence, Step, TreeStep, tree_steps
 
 ERROR = {torch.float32: 2e-5, torch.bfloat16: 0.03, torch.float16: 4e-3}
 SHAPES = [

@@ -77,7 +77,7 @@ def test_turn_and_store(dtype: torch.dtype, head_dim: int, group: int) -> None:
         k = torch.full((tokens + 7, kv_heads, head_dim), -1.0).to(dtype)
         v = k.clone()
         q = operations.turn_and_store(qkv, table, k, v, slots)
-        turned = _turned(qkv[:, : -kv_heads], *table)
+        turned = _turned(qkv[:, :-kv_heads], *table)
         check(q, turned[:, : kv_heads * group], dtype)
         check(k[slots], turned[:, kv_heads * group :], dtype)
         assert torch.equal(v[slots], qkv[:, -kv_heads:])

@@ -13,16 +13,18 @@ import torch
 from sgc_kernels.attention.spec import AttentionMeta, AttentionPlan, AttentionShape
 from sgc_kernels.compiled import cut_block as at
 from sgc_kernels.compiled import step as st
-from sgc_kernels.compiled.lanes import FORMATS
 from sgc_kernels.compiled.machine_code import load_machine_code, parallel_call
+from sgc_kernels.compiled.target import FORMATS, Target, host_target
 
 _ALL = 1 << 40  # a window that hides nothing
 _FEW = 16  # queries from which a sequence reads its context often enough by itself
 
 
-def can_attend(dtype: torch.dtype, head_dim: int, group: int) -> bool:
-    """Whether the compiled kernels know these shapes."""
-    return dtype in FORMATS and head_dim % 32 == 0 and head_dim <= 256 and group <= 32
+def can_attend(dtype: torch.dtype, head_dim: int, group: int, target: Target | None = None) -> bool:
+    """Whether the compiled kernels know these shapes and this CPU."""
+    if dtype not in FORMATS or not (target or host_target()).knows(FORMATS[dtype]):
+        return False
+    return head_dim % 32 == 0 and head_dim <= 256 and group <= 32
 
 
 class CompiledAttention:
@@ -30,14 +32,15 @@ class CompiledAttention:
 
     name = "compiled"
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target | None = None) -> None:
+        self._target = target or host_target()
         self._scratch = torch.empty(0, dtype=torch.uint8)
 
     def plan(self, meta: AttentionMeta, shape: AttentionShape) -> AttentionPlan:
-        return _CompiledPlan(meta, shape, self._room(shape))
+        return _CompiledPlan(meta, shape, self._target, self._room(shape))
 
     def _room(self, shape: AttentionShape) -> torch.Tensor:
-        layout = st.Layout(FORMATS[shape.dtype], shape.head_dim, _group(shape))
+        layout = st.Layout(self._target, FORMATS[shape.dtype], shape.head_dim, _group(shape))
         needed = torch.get_num_threads() * layout.scratch_bytes
         if self._scratch.numel() < needed:
             self._scratch = torch.empty(needed, dtype=torch.uint8)
@@ -45,8 +48,10 @@ class CompiledAttention:
 
 
 class _CompiledPlan:
-    def __init__(self, meta: AttentionMeta, shape: AttentionShape, scratch: torch.Tensor) -> None:
-        self._code = load_machine_code(shape.dtype, shape.head_dim, _group(shape))
+    def __init__(
+        self, meta: AttentionMeta, shape: AttentionShape, target: Target, scratch: torch.Tensor
+    ) -> None:
+        self._code = load_machine_code(shape.dtype, shape.head_dim, _group(shape), target)
         self._parallel, self._threads = parallel_call(), torch.get_num_threads()
         if self._parallel is None:
             self._threads = 1

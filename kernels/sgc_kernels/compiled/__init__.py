@@ -1,1 +1,1 @@
-"""Kernels for CPUs, compiled by numba from explicit vector code."""
+"""Kernels for CPUs, compiled by LLVM from explicit vector code."""

@@ -9,21 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
-
-from sgc_kernels.compiled.lanes import Format
-from sgc_kernels.compiled.memory import clear, load_float, load_int, store_float, take_ticket
+from sgc_kernels.compiled.memory import clear, copy, load_float, load_int, store_float, take_ticket
 from sgc_kernels.compiled.rows import (
     HIDDEN,
     add_scaled,
     exp_scalar,
-    make_copy_row,
     make_scale_row,
     make_softmax_row,
     make_widen_row,
     set_scaled,
 )
-from sgc_kernels.compiled.shapes import KEYS, TILE_ROWS, has_pair_products
 from sgc_kernels.compiled.step import (
     COUNTER,
     FIRST_PARTIAL,
@@ -49,6 +44,7 @@ from sgc_kernels.compiled.step import (
     Q,
     V,
 )
+from sgc_kernels.compiled.target import KEYS, Format, Target
 from sgc_kernels.compiled.tiles import (
     make_pack_keys,
     make_pack_values,
@@ -56,16 +52,17 @@ from sgc_kernels.compiled.tiles import (
     make_scores_few,
     make_values_few,
 )
+from sgc_kernels.compiled.translate import kernel
 
 FEW_KEYS = 256  # keys whose scores are computed at a time where queries are few
 
 
-def make_attend(form: Format, head_dim: int, group: int) -> Callable[[int], None]:
+def make_attend(target: Target, form: Format, head_dim: int, group: int) -> Callable[[int], None]:
     """`attend(step)`: take items until none is left."""
-    few = _make_few(form, head_dim, group)
-    many = _make_many(form, head_dim, group)
-    finish = _make_finish(form, head_dim, group)
-    layout = Layout(form, head_dim, group)
+    few = _make_few(target, form, head_dim, group)
+    many = _make_many(target, form, head_dim, group)
+    finish = _make_finish(target, form, head_dim, group)
+    layout = Layout(target, form, head_dim, group)
     scratch_bytes, few_tokens = layout.scratch_bytes, layout.few_tokens
     item_bytes = ITEM * 8
 
@@ -88,8 +85,8 @@ def make_attend(form: Format, head_dim: int, group: int) -> Callable[[int], None
     return attend
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
-def seen_of(step: int, token: int, first: int, count: int) -> Any:
+@kernel
+def seen_of(step: int, token: int, first: int, count: int) -> tuple[int, int]:
     """Which of `count` keys, from position `first` on, the token sees: `[low, high)`."""
     position = load_int(load_int(step + POSITIONS) + token * 8)
     high = min(count, position + 1 - first)
@@ -97,17 +94,17 @@ def seen_of(step: int, token: int, first: int, count: int) -> Any:
     return low, max(low, high)
 
 
-def _make_few(form: Format, head_dim: int, group: int) -> Any:
+def _make_few(target: Target, form: Format, head_dim: int, group: int) -> Any:
     """Every token by itself, keys and values read where they lie."""
-    scores_few = make_scores_few(form, head_dim, group)
+    scores_few = make_scores_few(target, form, head_dim, group)
     values_few = make_values_few(form, head_dim, group)
     softmax_row = make_softmax_row()
-    layout, size = Layout(form, head_dim, group), form.num_bytes
+    layout, size = Layout(target, form, head_dim, group), form.num_bytes
     sums_at, state_at, scores_at = layout.sums, layout.state, layout.scores
     max_rows = layout.max_rows
     gap = FEW_KEYS * 4
 
-    @njit(error_model="numpy")  # type: ignore[untyped-decorator]
+    @kernel
     def few(step: int, item: int, head: int, scratch: int) -> None:
         scale, stride = load_float(step + SCALE), load_int(step + STRIDE)
         offset = head * head_dim * size
@@ -150,21 +147,24 @@ def _make_few(form: Format, head_dim: int, group: int) -> Any:
     return few
 
 
-def _make_many(form: Format, head_dim: int, group: int) -> Any:
+def _make_many(target: Target, form: Format, head_dim: int, group: int) -> Any:
     """All rows of an item together, keys and values packed in blocks."""
-    pairs = has_pair_products(form)
+    pairs, tile_rows = target.has_pairs(form), target.tile_rows
     lines = head_dim // 2 if pairs else head_dim
-    score = make_product(lines, KEYS, pairs)
-    add_values = make_product(None, head_dim, False)
-    pack_keys, pack_values = make_pack_keys(form, head_dim), make_pack_values(form, head_dim)
+    score = make_product(target, lines, KEYS, pairs)
+    add_values = make_product(target, None, head_dim, False)
+    pack_keys, pack_values = (
+        make_pack_keys(target, form, head_dim),
+        make_pack_values(form, head_dim),
+    )
     softmax_row = make_softmax_row()
-    load_queries = _make_load_queries(form, head_dim, group)
-    layout, size = Layout(form, head_dim, group), form.num_bytes
+    load_queries = _make_load_queries(target, form, head_dim, group)
+    layout, size = Layout(target, form, head_dim, group), form.num_bytes
     queries_at, scores_at, state_at = layout.queries, layout.scores, layout.state
     sums_at, keys_at, values_at = layout.sums, layout.keys, layout.values
     q_gap, gap, sum_gap, max_rows = lines * 4, KEYS * 4, head_dim * 4, layout.max_rows
 
-    @njit(error_model="numpy")  # type: ignore[untyped-decorator]
+    @kernel
     def many(step: int, item: int, head: int, scratch: int) -> None:
         scale, stride = load_float(step + SCALE), load_int(step + STRIDE)
         offset = head * head_dim * size
@@ -188,7 +188,7 @@ def _make_many(form: Format, head_dim: int, group: int) -> Any:
             for j in range(0, part, 16):
                 pack_keys(keys, stride, run + j * 8, part - 1 - j, scratch + keys_at + j * 4)
             pack_values(values, stride, run, part, scratch + values_at)
-            for r in range(0, num_rows, TILE_ROWS):
+            for r in range(0, num_rows, tile_rows):
                 score(
                     scratch + queries_at + r * q_gap,
                     q_gap,
@@ -211,7 +211,7 @@ def _make_many(form: Format, head_dim: int, group: int) -> Any:
                         totals + 4 * r,
                         factors + 4 * r,
                     )
-            for r in range(0, num_rows, TILE_ROWS):
+            for r in range(0, num_rows, tile_rows):
                 add_values(
                     scratch + scores_at + r * gap,
                     gap,
@@ -226,16 +226,16 @@ def _make_many(form: Format, head_dim: int, group: int) -> Any:
     return many
 
 
-def _make_load_queries(form: Format, head_dim: int, group: int) -> Any:
+def _make_load_queries(target: Target, form: Format, head_dim: int, group: int) -> Any:
     """Queries of an item's head as rows of a packed matrix, and an empty softmax for each."""
-    pairs = has_pair_products(form)
-    widen, copy = make_widen_row(form), make_copy_row(form)
-    layout, size = Layout(form, head_dim, group), form.num_bytes
+    pairs = target.has_pairs(form)
+    widen = make_widen_row(form)
+    layout, size = Layout(target, form, head_dim, group), form.num_bytes
     queries_at, state_at, sums_at = layout.queries, layout.state, layout.sums
     max_rows = layout.max_rows
     q_bytes = head_dim * (size if pairs else 4)
 
-    @njit(error_model="numpy")  # type: ignore[untyped-decorator]
+    @kernel
     def load_queries(step: int, item: int, head: int, scratch: int) -> None:
         rows, heads = load_int(step + ROWS) + load_int(item) * 16, load_int(step + HEADS)
         tokens, maxima = load_int(item + 8), scratch + state_at
@@ -244,24 +244,25 @@ def _make_load_queries(form: Format, head_dim: int, group: int) -> Any:
         for i in range(tokens):
             token = load_int(rows + i * 16)
             q = load_int(step + Q) + (token * heads + head * group) * head_dim * size
-            target = scratch + queries_at + i * group * q_bytes
+            place = scratch + queries_at + i * group * q_bytes
             if pairs:
-                copy(q, target, group * head_dim)
+                copy(q, place, group * head_dim * size)
             else:
-                widen(q, target, group * head_dim)
+                widen(q, place, group * head_dim)
             for r in range(i * group, (i + 1) * group):
                 store_float(maxima + 4 * r, HIDDEN)
 
     return load_queries
 
 
-def _make_finish(form: Format, head_dim: int, group: int) -> Any:
+def _make_finish(target: Target, form: Format, head_dim: int, group: int) -> Any:
     """Write an item's sums: as outputs, or as parts that `merge` adds up."""
-    scale_row, copy = make_scale_row(form), make_copy_row(Format.FLOAT32)
-    layout, size = Layout(form, head_dim, group), form.num_bytes
+    scale_row = make_scale_row(form)
+    layout, size = Layout(target, form, head_dim, group), form.num_bytes
     sums_at, state_at, max_rows = layout.sums, layout.state, layout.max_rows
+    row_bytes = head_dim * 4
 
-    @njit(error_model="numpy")  # type: ignore[untyped-decorator]
+    @kernel
     def finish(step: int, item: int, head: int, scratch: int) -> None:
         rows, heads = load_int(step + ROWS) + load_int(item) * 16, load_int(step + HEADS)
         for i in range(load_int(item + 8)):
@@ -277,7 +278,7 @@ def _make_finish(form: Format, head_dim: int, group: int) -> Any:
                     continue
                 place = partial * heads + head * group + r
                 if maximum > HIDDEN / 2:
-                    copy(sums, load_int(step + PARTIAL_SUMS) + place * head_dim * 4, head_dim)
+                    copy(sums, load_int(step + PARTIAL_SUMS) + place * row_bytes, row_bytes)
                 state = load_int(step + PARTIAL_STATE) + place * 8
                 store_float(state, maximum)
                 store_float(state + 4, total)
@@ -307,7 +308,7 @@ def make_merge(form: Format, head_dim: int) -> Callable[[int], None]:
                 for part in range(first + 1, last):
                     best = max(best, load_float(all_states + (part * heads + head) * 8))
                 total = load_float(step + SCALE) * 0
-                fresh = True
+                fresh = 1
                 for part in range(first, last):
                     state = all_states + (part * heads + head) * 8
                     if load_float(state) <= HIDDEN / 2:
@@ -315,11 +316,11 @@ def make_merge(form: Format, head_dim: int) -> Callable[[int], None]:
                     weight = exp_scalar(load_float(state) - best)
                     total += weight * load_float(state + 4)
                     sums = all_sums + (part * heads + head) * head_dim * 4
-                    if fresh:
+                    if fresh == 1:
                         set_scaled(sums, head_dim, weight, scratch)
                     else:
                         add_scaled(sums, head_dim, weight, scratch)
-                    fresh = False
+                    fresh = 0
                 place = (token * heads + head) * head_dim * size
                 scale_row(scratch, head_dim, 1 / total, load_int(step + OUT) + place)
             token = take_ticket(step + COUNTER)

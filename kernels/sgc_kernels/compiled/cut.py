@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
-
 from sgc_kernels.compiled.cut_block import (
     CURSOR,
     FEW,
@@ -37,31 +35,32 @@ from sgc_kernels.compiled.cut_block import (
 )
 from sgc_kernels.compiled.memory import load_int, load_int32, store_int
 from sgc_kernels.compiled.step import ITEM, MIN_RUN, MIN_SHARED, UNITS_A_THREAD, Layout
+from sgc_kernels.compiled.translate import kernel
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
-def _queries(cut: int, b: int) -> Any:
+@kernel
+def _queries(cut: int, b: int) -> int:
     qo = load_int(cut + QO) + 4 * b
     return load_int32(qo + 4) - load_int32(qo)
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
-def _context(cut: int, b: int) -> Any:
+@kernel
+def _context(cut: int, b: int) -> int:
     kv = load_int(cut + KV) + 4 * b
     return load_int32(kv + 4) - load_int32(kv)
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
-def _slots(cut: int, b: int) -> Any:
+@kernel
+def _slots(cut: int, b: int) -> int:
     return load_int(cut + SLOTS) + 8 * load_int32(load_int(cut + KV) + 4 * b)
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
-def _member(cut: int, place: int) -> Any:
+@kernel
+def _member(cut: int, place: int) -> int:
     return load_int(load_int(cut + ORDER) + 8 * place)
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def _push(cut: int, table: int, count: int, a: int, b: int, first: int, last: int) -> None:
     row = load_int(cut + table) + load_int(cut + count) * 32
     store_int(row, a)
@@ -71,8 +70,8 @@ def _push(cut: int, table: int, count: int, a: int, b: int, first: int, last: in
     store_int(cut + count, load_int(cut + count) + 1)
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
-def _common(cut: int, a: int, b: int, depth: int) -> Any:
+@kernel
+def _common(cut: int, a: int, b: int, depth: int) -> int:
     """Leading slots that the sequences at places `[a, b)` share, all before any query."""
     one = _member(cut, a)
     length = _context(cut, one) - _queries(cut, one)
@@ -87,8 +86,8 @@ def _common(cut: int, a: int, b: int, depth: int) -> Any:
     return length
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
-def _gather_same(cut: int, a: int, b: int, depth: int) -> Any:
+@kernel
+def _gather_same(cut: int, a: int, b: int, depth: int) -> int:
     """Bring the members that go on like the one at `a` behind it; the place behind them."""
     one, end = _member(cut, a), a + 1
     if _context(cut, one) - _queries(cut, one) <= depth:
@@ -105,7 +104,7 @@ def _gather_same(cut: int, a: int, b: int, depth: int) -> Any:
     return end
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def _share(cut: int, count: int) -> None:
     """Parts of the sequences at places `[0, count)`."""
     # NUM_ITEMS counts the stack until items are counted.
@@ -161,7 +160,7 @@ def make_count(layout: Layout) -> Callable[[int], None]:
     return count
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def _choose_run(cut: int, max_tokens: int) -> None:
     """How many keys an item may have, so that all threads find work."""
     units, keys = 0, 0
@@ -178,7 +177,7 @@ def _choose_run(cut: int, max_tokens: int) -> None:
     store_int(cut + RUN, 1 << 60 if alone else max(MIN_RUN, keys // wanted + 1))
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def _number_partials(cut: int, tokens: int) -> None:
     """Counts of results by token into the number of each token's first partial one."""
     total, table = 0, load_int(cut + FIRST_PARTIAL)
@@ -202,7 +201,7 @@ def make_fill(layout: Layout) -> Callable[[int], None]:
 
 
 def _make_each_item(max_tokens: int) -> Any:
-    @njit(error_model="numpy")  # type: ignore[untyped-decorator]
+    @kernel
     def each_item(cut: int, fill: bool) -> None:
         store_int(cut + NUM_ITEMS, 0)
         store_int(cut + NUM_ROWS, 0)
@@ -216,8 +215,10 @@ def _make_each_item(max_tokens: int) -> Any:
     return each_item
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
-def _block(cut: int, part: int, place: int, offset: int, fill: bool, max_tokens: int) -> Any:
+@kernel
+def _block(
+    cut: int, part: int, place: int, offset: int, fill: bool, max_tokens: int
+) -> tuple[int, int]:
     """The items of the next block of tokens; where the one behind it begins."""
     first_key, last_key = load_int(part + 16), load_int(part + 24)
     a, a_offset, tokens, seen = place, offset, 0, 0
@@ -243,7 +244,7 @@ def _block(cut: int, part: int, place: int, offset: int, fill: bool, max_tokens:
     return place, offset
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def _count_results(cut: int, place: int, offset: int, tokens: int) -> None:
     for _ in range(tokens):
         b = _member(cut, place)
@@ -256,7 +257,7 @@ def _count_results(cut: int, place: int, offset: int, tokens: int) -> None:
             place, offset = place + 1, 0
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def _write_item(cut: int, place: int, offset: int, tokens: int, key: int, keys: int) -> None:
     item = load_int(cut + ITEMS) + load_int(cut + NUM_ITEMS) * ITEM * 8
     first_slot = load_int32(load_int(cut + KV) + 4 * _member(cut, place)) + key

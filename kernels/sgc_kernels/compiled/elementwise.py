@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sgc_kernels.compiled.lanes import Format
-from sgc_kernels.compiled.memory import load_int
+from sgc_kernels.compiled.memory import copy, load_int
 from sgc_kernels.compiled.rows import (
-    make_copy_row,
     make_norm_row,
     make_silu_row,
     make_turn_row,
 )
+from sgc_kernels.compiled.target import Format
 
 Norm = Callable[[int, int, int, int, int, int, float], None]
 
@@ -57,7 +56,7 @@ def make_turn_store(
     form: Format, head_dim: int
 ) -> Callable[[int, int, int, int, int, int, int, int, int, int], None]:
     """`f(qkv, cos, sin, slots, q, k_cache, v_cache, tokens, q_heads, kv_heads)`."""
-    turn, copy = make_turn_row(form), make_copy_row(form)
+    turn = make_turn_row(form)
     half, head_bytes = head_dim // 2, head_dim * form.num_bytes
 
     def turn_store(
@@ -81,6 +80,6 @@ def make_turn_store(
             slot = load_int(slots + 8 * t) * kv_heads * head_bytes
             for h in range(kv_heads):
                 turn(keys + h * head_bytes, c, s, k_cache + slot + h * head_bytes, half)
-            copy(keys + kv_heads * head_bytes, v_cache + slot, kv_heads * head_dim)
+            copy(keys + kv_heads * head_bytes, v_cache + slot, kv_heads * head_bytes)
 
     return turn_store

@@ -6,44 +6,19 @@ Addresses are plain integers, so that a kernel needs no array objects.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-from enum import Enum
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-import llvmlite.binding
-import torch
 from llvmlite import ir
+
+from sgc_kernels.compiled.target import Format, Target
 
 LANES = 16
 
-F32, I16, I32, I64 = ir.FloatType(), ir.IntType(16), ir.IntType(32), ir.IntType(64)
+F32 = ir.FloatType()
+I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 VF32, VI16, VI32 = (ir.VectorType(t, LANES) for t in (F32, I16, I32))
 VF16 = ir.VectorType(ir.HalfType(), LANES)
-
-
-class Format(Enum):
-    """A number format in memory; arithmetic is float32."""
-
-    FLOAT32 = 4
-    BFLOAT16 = 2
-    FLOAT16 = -2
-
-    @property
-    def num_bytes(self) -> int:
-        return abs(self.value)
-
-
-FORMATS = {
-    torch.float32: Format.FLOAT32,
-    torch.bfloat16: Format.BFLOAT16,
-    torch.float16: Format.FLOAT16,
-}
-
-
-@functools.cache
-def cpu_features() -> frozenset[str]:
-    """Names of this CPU's instruction sets as LLVM calls them."""
-    return frozenset(k for k, has in llvmlite.binding.get_host_cpu_features().items() if has)
 
 
 class _BFloat(ir.Type):  # type: ignore[misc]
@@ -62,8 +37,36 @@ class _BFloat(ir.Type):  # type: ignore[misc]
 class Emitter:
     """Emits vector operations at an IR builder's place. Vectors are `VF32` unless said."""
 
-    def __init__(self, builder: ir.IRBuilder) -> None:
+    def __init__(self, builder: ir.IRBuilder, target: Target) -> None:
         self.b = builder
+        self.target = target
+
+    # -- variables and loops ------------------------------------------------------------------
+
+    def alloca(self, kind: ir.Type) -> ir.Value:
+        """A place on the stack, wherever the code stands: taken once a call."""
+        with self.b.goto_entry_block():
+            return self.b.alloca(kind)
+
+    def variable(self, value: ir.Value) -> ir.Value:
+        place = self.alloca(value.type)
+        self.b.store(value, place)
+        return place
+
+    @contextmanager
+    def for_range(self, count: ir.Value) -> Iterator[ir.Value]:
+        """The code inside runs for i = 0, 1, ... below `count`."""
+        index, b = self.variable(I64(0)), self.b
+        head, body, behind = (b.append_basic_block() for _ in range(3))
+        b.branch(head)
+        b.position_at_end(head)
+        i = b.load(index)
+        b.cbranch(b.icmp_signed("<", i, count), body, behind)
+        b.position_at_end(body)
+        yield i
+        b.store(b.add(i, I64(1)), index)
+        b.branch(head)
+        b.position_at_end(behind)
 
     # -- memory -------------------------------------------------------------------------------
 
@@ -106,9 +109,11 @@ class Emitter:
         return self.b.bitcast(self.b.shl(self.b.zext(bits, VI32), self.splat_int(16)), VF32)
 
     def _to_bfloat16(self, value: ir.Value) -> ir.Value:
-        if "avx512bf16" in cpu_features():
+        if self.target.has_pairs(Format.BFLOAT16):
             kind = ir.VectorType(_BFloat(), LANES)
-            return self.b.bitcast(self.call("x86.avx512bf16.cvtneps2bf16.512", kind, value), VI16)
+            return self.b.bitcast(
+                self.intrinsic("x86.avx512bf16.cvtneps2bf16.512", kind, value), VI16
+            )
         bits = self.b.bitcast(value, VI32)
         high = self.b.lshr(bits, self.splat_int(16))
         odd = self.b.and_(high, self.splat_int(1))
@@ -121,7 +126,7 @@ class Emitter:
 
     # -- arithmetic ---------------------------------------------------------------------------
 
-    def call(self, name: str, result: ir.Type, *args: ir.Value) -> ir.Value:
+    def intrinsic(self, name: str, result: ir.Type, *args: ir.Value) -> ir.Value:
         kind = ir.FunctionType(result, [a.type for a in args])
         module, name = self.b.module, f"llvm.{name}"
         function = module.globals.get(name) or ir.Function(module, kind, name)
@@ -139,7 +144,7 @@ class Emitter:
         return self.b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), self.splat_int(0))
 
     def fma(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-        return self.call("fma.v16f32", VF32, a, b, c)
+        return self.intrinsic("fma.v16f32", VF32, a, b, c)
 
     def maximum(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return self.b.select(self.b.fcmp_ordered(">", a, b), a, b)
@@ -148,14 +153,14 @@ class Emitter:
         """Add the products of both halves of each 32-bit lane, bfloat16 pairs (`VI32`)."""
         kind = ir.VectorType(_BFloat(), 2 * LANES)
         a, b = self.b.bitcast(a, kind), self.b.bitcast(b, kind)
-        return self.call("x86.avx512bf16.dpbf16ps.512", VF32, acc, a, b)
+        return self.intrinsic("x86.avx512bf16.dpbf16ps.512", VF32, acc, a, b)
 
     def exp(self, x: ir.Value) -> ir.Value:
         """exp with a relative error below 2e-7; 0 below -87, clamped above 88."""
         small = self.b.fcmp_ordered("<", x, self.constant(-87.0))
         x = self.b.select(small, self.constant(-87.0), x)
         x = self.b.select(self.b.fcmp_ordered(">", x, self.constant(88.0)), self.constant(88.0), x)
-        n = self.call("rint.v16f32", VF32, self.b.fmul(x, self.constant(1.4426950408889634)))
+        n = self.intrinsic("rint.v16f32", VF32, self.b.fmul(x, self.constant(1.4426950408889634)))
         r = self.fma(n, self.constant(-0.693145751953125), x)
         r = self.fma(n, self.constant(-1.428606765330187e-06), r)
         p = self.constant(1 / 720)

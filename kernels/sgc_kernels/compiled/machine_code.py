@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import logging
 import os
 import sys
 import tempfile
@@ -15,7 +16,10 @@ from typing import Any
 
 import torch
 
-_NAMES = ("attend", "merge", "count", "fill", "add_norm", "norm", "silu_mul", "turn_store")
+from sgc_kernels.compiled.target import FORMATS, Target, host_target
+
+_LOG = logging.getLogger("sgc")
+_VERSIONS_KEPT = 4  # of LLVM, CPU and source together, for a number format and shape
 _INT, _FLOAT = ctypes.c_int64, ctypes.c_float
 _NORM = [_INT] * 6 + [_FLOAT]
 _ARGUMENTS: dict[str, list[Any]] = {
@@ -50,32 +54,61 @@ class MachineCode:
 
 
 @functools.cache
-def load_machine_code(dtype: torch.dtype, head_dim: int, group: int) -> MachineCode:
+def load_machine_code(
+    dtype: torch.dtype, head_dim: int, group: int, target: Target | None = None
+) -> MachineCode:
     """The kernels for a number format, head size and number of query heads a key head.
 
-    The first use on a machine compiles them, which takes about ten seconds; the object code is
-    kept in the user's cache directory, by CPU and source.
-    """
-    folder = _cache_folder() / _key(dtype, head_dim, group)
-    if all((folder / name).is_file() for name in _NAMES):
-        return MachineCode({name: (folder / name).read_bytes() for name in _NAMES})
-    from sgc_kernels.compiled.build import build
-    from sgc_kernels.compiled.lanes import FORMATS
+    The first use on a machine compiles them, which takes about a second; the object code is kept
+    in the user's cache directory, by CPU and source.
 
-    objects = build(FORMATS[dtype], head_dim, group)
+    Raises:
+        OSError, RuntimeError: the compiler does not load, or does not know this CPU.
+    """
+    target = target or host_target()
+    file = _cache_folder() / _name(dtype, head_dim, group, target)
+    kept = _read(file)
+    if kept is not None:
+        return MachineCode(kept)
+    _LOG.info("compiling kernels for this CPU, once")
+    from sgc_kernels.compiled.build import build
+
+    objects = build(FORMATS[dtype], head_dim, group, target)
     # A directory that cannot be written only means that the next process compiles again.
     with contextlib.suppress(OSError):
-        _save(folder, objects)
+        _save(file, objects)
     return MachineCode(objects)
 
 
-def _save(folder: Path, objects: dict[str, bytes]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, code in objects.items():
-        # Whole or not at all, whoever builds at the same time.
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            file.write(code)
-        os.replace(file.name, folder / name)
+def _read(file: Path) -> dict[str, bytes] | None:
+    """The kernels in a file: its SHA-256, then length and object code of each; None: damaged."""
+    try:
+        data = file.read_bytes()
+    except OSError:
+        return None
+    digest, rest = data[:32], data[32:]
+    if hashlib.sha256(rest).digest() != digest:
+        return None
+    objects = {}
+    for name in _ARGUMENTS:
+        length = int.from_bytes(rest[:8], "little")
+        objects[name], rest = rest[8 : 8 + length], rest[8 + length :]
+    return objects
+
+
+def _save(file: Path, objects: dict[str, bytes]) -> None:
+    """Whole or not at all, whoever builds at the same time."""
+    parts = [objects[name] for name in _ARGUMENTS]
+    rest = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=file.parent) as beside:
+        whole = Path(beside) / "code"
+        whole.write_bytes(hashlib.sha256(rest).digest() + rest)
+        os.replace(whole, file)
+    shape = file.name.rpartition("-")[0]
+    versions = [(old.stat().st_mtime_ns, old) for old in file.parent.glob(f"{shape}-*")]
+    for _, old in sorted(versions)[:-_VERSIONS_KEPT]:
+        old.unlink(missing_ok=True)
 
 
 def _cache_folder() -> Path:
@@ -83,15 +116,18 @@ def _cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "sgc" / "kernels"
 
 
-def _key(dtype: torch.dtype, head_dim: int, group: int) -> str:
+def _name(dtype: torch.dtype, head_dim: int, group: int, target: Target) -> str:
     import llvmlite.binding as llvm
 
-    digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(file.read_bytes())
-    features = sorted(k for k, has in llvm.get_host_cpu_features().items() if has)
-    digest.update(repr((llvm.get_host_cpu_name(), features, llvm.llvm_version_info)).encode())
+    digest = hashlib.sha256(_source())
+    described = (target.cpu, sorted(target.features), llvm.llvm_version_info, sys.platform)
+    digest.update(repr(described).encode())
     return f"{str(dtype)[6:]}-{head_dim}-{group}-{digest.hexdigest()[:24]}"
+
+
+@functools.cache
+def _source() -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
 
 
 @functools.cache

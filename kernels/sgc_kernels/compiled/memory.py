@@ -2,78 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
-from sgc_kernels.compiled.lanes import F32, I32, I64
-
-
-def _load(kind: Any, llvm: ir.Type) -> Any:
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> Any:
-        return builder.load(builder.inttoptr(args[0], llvm.as_pointer()))
-
-    return kind(types.int64), codegen
+from sgc_kernels.compiled.lanes import F32, I8, I32, I64, Emitter
+from sgc_kernels.compiled.translate import emitted, emitted_int
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def load_int(tc: Any, address: Any) -> Any:
-    return _load(types.int64, I64)
+@emitted_int
+def load_int(e: Emitter, address: ir.Value) -> ir.Value:
+    return e.raw_load(I64, address, 8)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def load_float(tc: Any, address: Any) -> Any:
-    return _load(types.float32, F32)
+@emitted_int
+def load_int32(e: Emitter, address: ir.Value) -> ir.Value:
+    return e.b.sext(e.raw_load(I32, address, 4), I64)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def store_float(tc: Any, address: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> Any:
-        builder.store(args[1], builder.inttoptr(args[0], F32.as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.float32), codegen
+@emitted
+def load_float(e: Emitter, address: ir.Value) -> ir.Value:
+    return e.raw_load(F32, address, 4)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def store_int(tc: Any, address: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> Any:
-        builder.store(args[1], builder.inttoptr(args[0], I64.as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
+@emitted
+def store_float(e: Emitter, address: ir.Value, value: ir.Value) -> None:
+    e.raw_store(value, address, 4)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def clear(tc: Any, address: Any, num_bytes: Any) -> Any:
+@emitted
+def store_int(e: Emitter, address: ir.Value, value: ir.Value) -> None:
+    e.raw_store(value, address, 8)
+
+
+@emitted
+def clear(e: Emitter, address: ir.Value, num_bytes: ir.Value) -> None:
     """Fill with zero bytes."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> Any:
-        place = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
-        cgutils.memset(builder, place, args[1], 0)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
+    place = e.b.inttoptr(address, I8.as_pointer())
+    e.intrinsic("memset.p0.i64", ir.VoidType(), place, I8(0), num_bytes, ir.IntType(1)(0))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def load_int32(tc: Any, address: Any) -> Any:
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> Any:
-        value = builder.load(builder.inttoptr(args[0], I32.as_pointer()))
-        return builder.sext(value, I64)
-
-    return types.int64(types.int64), codegen
+@emitted
+def copy(e: Emitter, source: ir.Value, target: ir.Value, num_bytes: ir.Value) -> None:
+    """Bytes from one place to another that does not overlap it."""
+    source, target = (e.b.inttoptr(a, I8.as_pointer()) for a in (source, target))
+    e.intrinsic("memcpy.p0.p0.i64", ir.VoidType(), target, source, num_bytes, ir.IntType(1)(0))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def take_ticket(tc: Any, address: Any) -> Any:
+@emitted_int
+def take_ticket(e: Emitter, address: ir.Value) -> ir.Value:
     """The counter's value; it grows by one, whoever else counts."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> Any:
-        place = builder.inttoptr(args[0], I64.as_pointer())
-        return builder.atomic_rmw("add", place, I64(1), "seq_cst")
-
-    return types.int64(types.int64), codegen
+    place = e.b.inttoptr(address, I64.as_pointer())
+    return e.b.atomic_rmw("add", place, I64(1), "seq_cst")

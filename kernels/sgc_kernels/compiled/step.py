@@ -5,8 +5,7 @@ Numbers here are byte offsets into that block, into an item, or into a thread's 
 
 from __future__ import annotations
 
-from sgc_kernels.compiled.lanes import LANES, Format
-from sgc_kernels.compiled.shapes import KEYS, TILE_ROWS, has_pair_products
+from sgc_kernels.compiled.target import KEYS, Format, Target
 
 (
     Q,  # [tokens, heads, head_dim]
@@ -45,11 +44,11 @@ _BLOCK_ROWS = 96  # rows of an item at most, about
 class Layout:
     """Sizes of an item, and where a thread keeps what while it computes one."""
 
-    def __init__(self, form: Format, head_dim: int, group: int) -> None:
+    def __init__(self, target: Target, form: Format, head_dim: int, group: int) -> None:
         self.max_tokens = max(1, _BLOCK_ROWS // group)
         self.few_tokens = 0 if group > 4 else max(1, 4 // group)
-        self.max_rows = _up(self.max_tokens * group, TILE_ROWS)
-        lines = head_dim // 2 if has_pair_products(form) else head_dim
+        self.max_rows = _up(self.max_tokens * group, target.tile_rows)
+        lines = head_dim // 2 if target.has_pairs(form) else head_dim
         self.queries = 0
         self.scores = self.queries + _up(self.max_rows * lines * 4)
         self.sums = self.scores + _up(max(self.max_rows * KEYS, 4 * 256) * 4)
@@ -59,5 +58,5 @@ class Layout:
         self.scratch_bytes = self.values + _up(KEYS * head_dim * 4)
 
 
-def _up(count: int, unit: int = 4 * LANES) -> int:
+def _up(count: int, unit: int = 64) -> int:
     return -(-count // unit) * unit

@@ -11,66 +11,60 @@ from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
-from sgc_kernels.compiled.lanes import F32, I32, I64, LANES, VF32, VI32, Emitter, Format
-from sgc_kernels.compiled.shapes import KEYS, TILE_COLUMNS, TILE_ROWS, has_pair_products
-
-
-def _signature(count: int) -> Any:
-    return types.void(*[types.int64] * count)
+from sgc_kernels.compiled.lanes import F32, I32, I64, LANES, VF32, VI32, Emitter
+from sgc_kernels.compiled.target import KEYS, Format, Target
+from sgc_kernels.compiled.translate import emitted
 
 
-def _nothing(context: Any) -> ir.Value:
-    return context.get_dummy_value()
-
-
-def make_scores_few(form: Format, head_dim: int, rows: int) -> Any:
+def make_scores_few(target: Target, form: Format, head_dim: int, rows: int) -> Any:
     """`f(q, keys, stride, slots, last, out, out_stride)`: products of `rows` queries with 16 keys.
 
     q: `[rows, head_dim]` in `form`; slot numbers from `slots` on, of which the last valid one is
     number `last` (it is read again instead of those behind). Writes 16 float32 a row.
     """
-    pairs = has_pair_products(form)
+    pairs = target.has_pairs(form)
     width = 2 * LANES if pairs else LANES
     chunks = head_dim // width
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def scores_few(tc: Any, q: Any, keys: Any, stride: Any, slots: Any, last: Any, out: Any, gap: Any) -> Any:  # fmt: skip  # noqa: E501
-        def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> Any:
-            q, keys, stride, slots, last, out, gap = args
-            e = Emitter(builder)
+    @emitted
+    def scores_few(
+        e: Emitter,
+        q: ir.Value,
+        keys: ir.Value,
+        stride: ir.Value,
+        slots: ir.Value,
+        last: ir.Value,
+        out: ir.Value,
+        gap: ir.Value,
+    ) -> None:
 
-            def load(address: ir.Value, chunk: int) -> ir.Value:
-                address = e.offset(address, chunk * width * form.num_bytes)
-                return e.raw_load(VI32, address) if pairs else e.load(form, address)
+        def load(address: ir.Value, chunk: int) -> ir.Value:
+            address = e.offset(address, chunk * width * form.num_bytes)
+            return e.raw_load(VI32, address) if pairs else e.load(form, address)
 
-            queries = [
-                [load(e.offset(q, r * head_dim * form.num_bytes), c) for c in range(chunks)]
-                for r in range(rows)
-            ]
-            open_runs: list[list[tuple[int, ir.Value]]] = [[] for _ in range(rows)]
-            for j in range(LANES):
-                place = builder.select(builder.icmp_signed("<", I64(j), last), I64(j), last)
-                slot = e.raw_load(I64, builder.add(slots, builder.shl(place, I64(3))), 8)
-                key = builder.add(keys, builder.mul(slot, stride))
-                parts = [load(key, c) for c in range(chunks)]
-                for r in range(rows):
-                    acc = ir.Constant(VF32, [0.0] * LANES)
-                    for part, query in zip(parts, queries[r], strict=True):
-                        acc = e.dot_pairs(acc, part, query) if pairs else e.fma(part, query, acc)
-                    open_width = LANES
-                    while open_runs[r] and open_runs[r][-1][0] == open_width:
-                        acc = e.fold(open_runs[r].pop()[1], acc, open_width)
-                        open_width //= 2
-                    open_runs[r].append((open_width, acc))
+        queries = [
+            [load(e.offset(q, r * head_dim * form.num_bytes), c) for c in range(chunks)]
+            for r in range(rows)
+        ]
+        open_runs: list[list[tuple[int, ir.Value]]] = [[] for _ in range(rows)]
+        for j in range(LANES):
+            place = e.b.select(e.b.icmp_signed("<", I64(j), last), I64(j), last)
+            slot = e.raw_load(I64, e.b.add(slots, e.b.shl(place, I64(3))), 8)
+            key = e.b.add(keys, e.b.mul(slot, stride))
+            parts = [load(key, c) for c in range(chunks)]
             for r in range(rows):
-                target = builder.add(out, builder.mul(gap, I64(r)))
-                e.raw_store(open_runs[r][0][1], target, 4)
-            return _nothing(context)
-
-        return _signature(7), codegen
+                acc = ir.Constant(VF32, [0.0] * LANES)
+                for part, query in zip(parts, queries[r], strict=True):
+                    acc = e.dot_pairs(acc, part, query) if pairs else e.fma(part, query, acc)
+                open_width = LANES
+                while open_runs[r] and open_runs[r][-1][0] == open_width:
+                    acc = e.fold(open_runs[r].pop()[1], acc, open_width)
+                    open_width //= 2
+                open_runs[r].append((open_width, acc))
+        for r in range(rows):
+            target = e.b.add(out, e.b.mul(gap, I64(r)))
+            e.raw_store(open_runs[r][0][1], target, 4)
 
     return scores_few
 
@@ -81,36 +75,38 @@ def make_values_few(form: Format, head_dim: int, rows: int) -> Any:
     """
     columns = max(1, min(head_dim // LANES, 16 // rows))
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def values_few(tc: Any, p: Any, gap: Any, values: Any, stride: Any, slots: Any, count: Any, acc: Any, factors: Any) -> Any:  # fmt: skip  # noqa: E501
-        def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> Any:
-            p, gap, values, stride, slots, count, acc, factors = args
-            e = Emitter(builder)
-            total = head_dim // LANES
-            for first in range(0, total, columns):
-                block = range(first, min(total, first + columns))
-                cells = _load_accumulators(e, acc, factors, rows, head_dim * 4, block)
-                with cgutils.for_range(builder, count) as loop:
-                    j = loop.index
-                    slot = e.raw_load(I64, builder.add(slots, builder.shl(j, I64(3))), 8)
-                    value = builder.add(values, builder.mul(slot, stride))
-                    parts = [
-                        e.load(form, e.offset(value, c * LANES * form.num_bytes)) for c in block
-                    ]
-                    for r in range(rows):
-                        row = builder.add(p, builder.mul(gap, I64(r)))
-                        weight = e.raw_load(F32, builder.add(row, builder.shl(j, I64(2))), 4)
-                        _accumulate(e, cells[r], e.splat(weight), parts)
-                _store_accumulators(e, acc, cells, head_dim * 4, block)
-            return _nothing(context)
-
-        return _signature(8), codegen
+    @emitted
+    def values_few(
+        e: Emitter,
+        p: ir.Value,
+        gap: ir.Value,
+        values: ir.Value,
+        stride: ir.Value,
+        slots: ir.Value,
+        count: ir.Value,
+        acc: ir.Value,
+        factors: ir.Value,
+    ) -> None:
+        total = head_dim // LANES
+        for first in range(0, total, columns):
+            block = range(first, min(total, first + columns))
+            cells = _load_accumulators(e, acc, factors, rows, head_dim * 4, block)
+            with e.for_range(count) as index:
+                j = index
+                slot = e.raw_load(I64, e.b.add(slots, e.b.shl(j, I64(3))), 8)
+                value = e.b.add(values, e.b.mul(slot, stride))
+                parts = [e.load(form, e.offset(value, c * LANES * form.num_bytes)) for c in block]
+                for r in range(rows):
+                    row = e.b.add(p, e.b.mul(gap, I64(r)))
+                    weight = e.raw_load(F32, e.b.add(row, e.b.shl(j, I64(2))), 4)
+                    _accumulate(e, cells[r], e.splat(weight), parts)
+            _store_accumulators(e, acc, cells, head_dim * 4, block)
 
     return values_few
 
 
-def make_product(steps: int | None, columns: int, pairs: bool) -> Any:
-    """`f(a, a_stride, b, out, out_stride, factors, count)`: TILE_ROWS rows of a matrix product.
+def make_product(target: Target, steps: int | None, columns: int, pairs: bool) -> Any:
+    """`f(a, a_stride, b, out, out_stride, factors, count)`: rows of a matrix product, a tile.
 
     `b` is `[steps, columns]` packed; with `pairs` a and b hold bfloat16 pairs in 32 bits, else
     float32. `factors` is 0, or the address of a factor a row on what stands in `out` before.
@@ -118,30 +114,33 @@ def make_product(steps: int | None, columns: int, pairs: bool) -> Any:
     """
     total = columns // LANES
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def product(tc: Any, a: Any, a_gap: Any, b: Any, out: Any, out_gap: Any, factors: Any, count: Any) -> Any:  # fmt: skip  # noqa: E501
-        def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> Any:
-            a, a_gap, b, out, out_gap, factors, count = args
-            e = Emitter(builder)
-            end = I64(steps) if steps is not None else count
-            kind = I32 if pairs else F32
-            for first in range(0, total, TILE_COLUMNS):
-                block = range(first, min(total, first + TILE_COLUMNS))
-                keep = None if steps is not None else factors
-                cells = _load_accumulators(e, out, keep, TILE_ROWS, out_gap, block)
-                with cgutils.for_range(builder, end) as loop:
-                    k4 = builder.shl(loop.index, I64(2))
-                    line = builder.add(b, builder.mul(k4, I64(columns)))
-                    vector = VI32 if pairs else VF32
-                    parts = [e.raw_load(vector, e.offset(line, c * LANES * 4), 4) for c in block]
-                    for r in range(TILE_ROWS):
-                        row = builder.add(a, builder.mul(a_gap, I64(r)))
-                        factor = e.splat(e.raw_load(kind, builder.add(row, k4), 4))
-                        _accumulate(e, cells[r], factor, parts, pairs)
-                _store_accumulators(e, out, cells, out_gap, block)
-            return _nothing(context)
-
-        return _signature(7), codegen
+    @emitted
+    def product(
+        e: Emitter,
+        a: ir.Value,
+        a_gap: ir.Value,
+        b: ir.Value,
+        out: ir.Value,
+        out_gap: ir.Value,
+        factors: ir.Value,
+        count: ir.Value,
+    ) -> None:
+        end = I64(steps) if steps is not None else count
+        kind = I32 if pairs else F32
+        for first in range(0, total, target.tile_columns):
+            block = range(first, min(total, first + target.tile_columns))
+            keep = None if steps is not None else factors
+            cells = _load_accumulators(e, out, keep, target.tile_rows, out_gap, block)
+            with e.for_range(end) as index:
+                k4 = e.b.shl(index, I64(2))
+                line = e.b.add(b, e.b.mul(k4, I64(columns)))
+                vector = VI32 if pairs else VF32
+                parts = [e.raw_load(vector, e.offset(line, c * LANES * 4), 4) for c in block]
+                for r in range(target.tile_rows):
+                    row = e.b.add(a, e.b.mul(a_gap, I64(r)))
+                    factor = e.splat(e.raw_load(kind, e.b.add(row, k4), 4))
+                    _accumulate(e, cells[r], factor, parts, pairs)
+            _store_accumulators(e, out, cells, out_gap, block)
 
     return product
 
@@ -163,7 +162,7 @@ def _load_accumulators(
     gap: int | ir.Value,
     columns: Sequence[int],
 ) -> Cells:
-    cells = [[cgutils.alloca_once(e.b, VF32) for _ in columns] for _ in range(rows)]
+    cells = [[e.alloca(VF32) for _ in columns] for _ in range(rows)]
     for r in range(rows):
         if factors is not None:
             factor = e.splat(e.raw_load(F32, e.offset(factors, 4 * r), 4))
@@ -196,34 +195,30 @@ def _store_accumulators(
             e.raw_store(e.b.load(cell), _place(e, base, r, gap, column), 4)
 
 
-def make_pack_keys(form: Format, head_dim: int) -> Any:
+def make_pack_keys(target: Target, form: Format, head_dim: int) -> Any:
     """`f(keys, stride, slots, last, out)`: 16 keys as columns of a packed block of `KEYS`.
 
     Rows of the block are dimensions (float32), or pairs of them where pairs are multiplied.
     """
-    pairs = has_pair_products(form)
+    pairs = target.has_pairs(form)
     lines = head_dim // 2 if pairs else head_dim
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def pack_keys(tc: Any, keys: Any, stride: Any, slots: Any, last: Any, out: Any) -> Any:
-        def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> Any:
-            keys, stride, slots, last, out = args
-            e = Emitter(builder)
-            places = []
-            for j in range(LANES):
-                place = builder.select(builder.icmp_signed("<", I64(j), last), I64(j), last)
-                slot = e.raw_load(I64, builder.add(slots, builder.shl(place, I64(3))), 8)
-                places.append(builder.add(keys, builder.mul(slot, stride)))
-            for first in range(0, lines, LANES):
-                if pairs:
-                    block = [e.raw_load(VI32, e.offset(p, first * 4)) for p in places]
-                else:
-                    block = [e.load(form, e.offset(p, first * form.num_bytes)) for p in places]
-                for i, line in enumerate(e.transpose(block)):
-                    e.raw_store(line, e.offset(out, (first + i) * KEYS * 4), 4)
-            return _nothing(context)
-
-        return _signature(5), codegen
+    @emitted
+    def pack_keys(
+        e: Emitter, keys: ir.Value, stride: ir.Value, slots: ir.Value, last: ir.Value, out: ir.Value
+    ) -> None:
+        places = []
+        for j in range(LANES):
+            place = e.b.select(e.b.icmp_signed("<", I64(j), last), I64(j), last)
+            slot = e.raw_load(I64, e.b.add(slots, e.b.shl(place, I64(3))), 8)
+            places.append(e.b.add(keys, e.b.mul(slot, stride)))
+        for first in range(0, lines, LANES):
+            if pairs:
+                block = [e.raw_load(VI32, e.offset(p, first * 4)) for p in places]
+            else:
+                block = [e.load(form, e.offset(p, first * form.num_bytes)) for p in places]
+            for i, line in enumerate(e.transpose(block)):
+                e.raw_store(line, e.offset(out, (first + i) * KEYS * 4), 4)
 
     return pack_keys
 
@@ -231,20 +226,21 @@ def make_pack_keys(form: Format, head_dim: int) -> Any:
 def make_pack_values(form: Format, head_dim: int) -> Any:
     """`f(values, stride, slots, count, out)`: values in order as `[count, head_dim]` float32."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def pack_values(tc: Any, values: Any, stride: Any, slots: Any, count: Any, out: Any) -> Any:
-        def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> Any:
-            values, stride, slots, count, out = args
-            e = Emitter(builder)
-            with cgutils.for_range(builder, count) as loop:
-                slot = e.raw_load(I64, builder.add(slots, builder.shl(loop.index, I64(3))), 8)
-                value = builder.add(values, builder.mul(slot, stride))
-                line = builder.add(out, builder.mul(loop.index, I64(head_dim * 4)))
-                for c in range(0, head_dim, LANES):
-                    part = e.load(form, e.offset(value, c * form.num_bytes))
-                    e.raw_store(part, e.offset(line, c * 4), 4)
-            return _nothing(context)
-
-        return _signature(5), codegen
+    @emitted
+    def pack_values(
+        e: Emitter,
+        values: ir.Value,
+        stride: ir.Value,
+        slots: ir.Value,
+        count: ir.Value,
+        out: ir.Value,
+    ) -> None:
+        with e.for_range(count) as index:
+            slot = e.raw_load(I64, e.b.add(slots, e.b.shl(index, I64(3))), 8)
+            value = e.b.add(values, e.b.mul(slot, stride))
+            line = e.b.add(out, e.b.mul(index, I64(head_dim * 4)))
+            for c in range(0, head_dim, LANES):
+                part = e.load(form, e.offset(value, c * form.num_bytes))
+                e.raw_store(part, e.offset(line, c * 4), 4)
 
     return pack_values
