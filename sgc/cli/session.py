@@ -100,6 +100,10 @@ def run_session(request: Request) -> int:
 
 def _backend(request: Request) -> Backend:
     if request.replay is not None:
+        if request.record is not None:
+            raise CommandError(
+                "--record together with --replay", "drop one: a replay makes no new calls"
+            )
         return replaying(request.replay, request.backend, request.engine)
     backend = choose_backend(request.backend, request.engine)
     if request.record is None:
@@ -159,13 +163,14 @@ def _check_paths(request: Request) -> None:
         "program": split_name(request.program)[0],
         "tools": request.tools,
         "model": None if model is None else Path(model),
+        "replayed record": request.replay,
     }
     if request.output is None:
         standard_output()
     check_output(request.output, taken)
     taken["output"] = request.output
     check_output(request.stats, taken)
-    check_output(request.record, {**taken, "--stats file": request.stats, "replay": request.replay})
+    check_output(request.record, {**taken, "--stats file": request.stats})
     journal = journal_path(request.output)
     for what, path in {**taken, "statistics": request.stats}.items():
         if journal is not None and path is not None and is_same_file(journal, path):

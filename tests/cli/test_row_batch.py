@@ -124,6 +124,20 @@ def test_records_that_cannot_be_are_refused(sgc_cli: Sgc, tmp_path: Path) -> Non
     assert "--dtype" in sgc_cli(*run, "--replay", tmp_path / "p.py", "--dtype", "float32").err
 
 
+def test_a_replayed_record_is_only_read(sgc_cli: Sgc, tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text(PROGRAM)
+    run = ("run", tmp_path / "p.py", "--arg", "name=a", "--quiet")
+    record = tmp_path / "r.jsonl"
+    assert sgc_cli(*run, "--record", record).code == 0
+    before = record.read_bytes()
+    for option, path in (("--output", record), ("--stats", record), ("--record", tmp_path / "new")):
+        result = sgc_cli(*run, "--replay", record, option, path)
+        assert result.code == 2
+        assert "replay" in result.err
+    assert record.read_bytes() == before
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.long
 def test_many_rows_run_in_bounded_memory(sgc_cli: Sgc, tmp_path: Path) -> None:
     import resource
