@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.cli import GREET, Result, Sgc
+from support.resuming import Bench
 
 import sgc
 from sgc.cli.main import main
@@ -23,6 +25,18 @@ def sgc_cli(capsys: pytest.CaptureFixture[str]) -> Sgc:
         return Result(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def forget_modules(tmp_path: Path) -> Iterator[None]:
+    """Modules of a test's folder would answer to their names in the tests behind it."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__dict__", {}).get("__file__")
+        if isinstance(file, str) and Path(file).is_relative_to(tmp_path):
+            del sys.modules[name]
 
 
 def fail(prompt: str) -> Exception | None:
@@ -49,3 +63,9 @@ def rows(tmp_path: Path) -> Path:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps({"name": name}) + "\n" for name in ("Ada", "Bo", "Cy")))
     return path
+
+
+@pytest.fixture
+def bench(tmp_path: Path, sgc_cli: Sgc, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.chdir(tmp_path)
+    return Bench(tmp_path, sgc_cli)

@@ -1,4 +1,4 @@
-"""`--resume`: what is kept, what runs again, what is refused, and how unknown outcomes end."""
+"""`--resume`: what is kept, what runs again and what is refused."""
 
 from __future__ import annotations
 
@@ -11,83 +11,9 @@ from pathlib import Path
 
 import pytest
 from support.cli import Result, Sgc
+from support.resuming import PROGRAM, Bench, refused
 
 import sgc
-from sgc.testing import ScriptedBackend
-
-PROGRAM = """
-import sgc
-
-@sgc.function
-def work(s, name: str):
-    s += f"First {name}:" + sgc.gen("a", max_tokens=3)
-    s += f" second {name}:" + sgc.gen("b", max_tokens=3)
-    return s["b"]
-"""
-TOOL = """
-import sgc
-
-@sgc.tool(effect="irreversible")
-def pay(name):
-    with open("paid", "a") as file:
-        file.write(name + "\\n")
-    if BREAKS:
-        raise RuntimeError("the line was cut")
-    return {"paid": name}
-
-@sgc.function
-def work(s, name: str):
-    s += f"First {name}:" + sgc.gen("a", max_tokens=3)
-    paid = sgc.call(pay, name)
-    s += f" second {paid}:" + sgc.gen("b", max_tokens=3)
-    return [paid, s["b"]]
-"""
-
-
-class Bench:
-    """A folder with a program and three rows, and a backend in which calls can be made to fail."""
-
-    def __init__(self, folder: Path, cli: Sgc) -> None:
-        self.folder = folder
-        self._cli = cli
-        self.broken: set[str] = set()  # prompts that contain one of these fail
-        self.backend = ScriptedBackend(self._reply, fail=self._fail)
-        self.write("work.py", PROGRAM)
-        names = ("Ada", "Bo", "Cy")
-        self.write("rows.jsonl", "".join(json.dumps({"name": n}) + "\n" for n in names))
-
-    def _reply(self, prompt: str, params: sgc.SamplingParams) -> str:
-        return f" {len(prompt)} words follow here"
-
-    def _fail(self, prompt: str) -> Exception | None:
-        broken = any(part in prompt for part in self.broken)
-        return sgc.BackendError("the line was cut") if broken else None
-
-    def write(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text)
-
-    def read(self, name: str = "out.jsonl") -> str:
-        path = self.folder / name
-        return path.read_text() if path.exists() else ""
-
-    def run(self, *flags: str, inputs: str = "rows.jsonl") -> Result:
-        sgc.set_default_backend(self.backend)
-        self.backend.calls.clear()
-        return self._cli("run", "work.py", "--inputs", inputs, "-o", "out.jsonl", *flags)
-
-    @property
-    def journal(self) -> Path:
-        return self.folder / "out.jsonl.journal"
-
-    @property
-    def prompts(self) -> list[str]:
-        return [call["prompt"] for call in self.backend.calls]
-
-
-@pytest.fixture
-def bench(tmp_path: Path, sgc_cli: Sgc, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.chdir(tmp_path)
-    return Bench(tmp_path, sgc_cli)
 
 
 def test_a_good_run_leaves_no_journal(bench: Bench) -> None:
@@ -145,14 +71,6 @@ def test_resume_fails_again_and_keeps_the_journal(bench: Bench) -> None:
 # -- refusals
 
 
-def refused(result: Result, *words: str) -> None:
-    assert result.code == 2
-    (line,) = result.err.splitlines()
-    assert line.startswith("sgc: error: ")
-    for word in words:
-        assert word in line
-
-
 def test_resume_without_a_journal(bench: Bench) -> None:
     refused(bench.run("--resume"), "there is no journal out.jsonl.journal")
     assert not bench.journal.exists()
@@ -183,7 +101,6 @@ def test_another_tool_is_refused(bench: Bench, mode: str) -> None:
     tool = "import sgc\n@sgc.tool(effect='pure')\ndef add(n):\n    return n + 1\n"
     bench.write("my_tools.py", tool)
     bench.broken = {"Bo"}
-    sys.modules.pop("my_tools", None)
     assert bench.run("--mode", mode).code == 1
     change_tool(bench)
     sys.modules.pop("my_tools", None)
@@ -384,81 +301,6 @@ def test_rows_of_standard_input_are_compared_as_they_come(
 def refused_last(result: Result, words: str) -> None:
     assert result.code == 2
     assert words in result.err.splitlines()[-1]
-
-
-# -- irreversible tools
-
-
-def test_a_tool_that_ended_does_not_run_again_when_its_row_does(bench: Bench) -> None:
-    bench.write("work.py", TOOL.replace("BREAKS", "False"))
-    bench.broken = {"second"}
-    assert bench.run().code == 1
-    bench.broken = set()
-    assert bench.run("--resume").code == 0
-    assert sorted(bench.read("paid").split()) == ["Ada", "Bo", "Cy"]
-    assert [json.loads(line)["value"][0]["paid"] for line in bench.read().splitlines()] == [
-        "Ada",
-        "Bo",
-        "Cy",
-    ]
-
-
-def unknown_outcomes(bench: Bench) -> None:
-    """A run that broke off while the tool of each row ran."""
-    bench.write("work.py", TOOL.replace("BREAKS", "True"))
-    assert bench.run().code == 1
-    assert sorted(bench.read("paid").split()) == ["Ada", "Bo", "Cy"]
-    resumed = bench.run("--resume")
-    assert resumed.code == 1
-    errors = [json.loads(line)["error"] for line in bench.read().splitlines()]
-    for row, error in enumerate(errors):
-        assert "outcome unknown: pay began" in error["message"]
-        assert f"--assume-done {row}:g1 or --rerun {row}:g1" in error["message"]
-        assert error["node"] == "g1"
-    assert sorted(bench.read("paid").split()) == ["Ada", "Bo", "Cy"]
-
-
-def test_unknown_outcomes_wait_for_a_decision(bench: Bench) -> None:
-    unknown_outcomes(bench)
-    (bench.folder / "paid").unlink()
-    flags = ("--assume-done", '0:g1={"paid": "yes"}', "--rerun", "1:g1", "--assume-done", "2:g1")
-    resumed = bench.run("--resume", *flags)
-    assert resumed.code == 1
-    values = [json.loads(line)["value"] for line in bench.read().splitlines()]
-    assert values[0][0] == {"paid": "yes"}
-    assert values[1] is None  # it breaks again, and waits again
-    assert values[2][0] is None
-    assert bench.read("paid").split() == ["Bo"]
-    assert bench.run("--resume", "--assume-done", "g1=5").code == 0
-    values = [json.loads(line)["value"][0] for line in bench.read().splitlines()]
-    assert values == [{"paid": "yes"}, 5, None]
-
-
-def test_no_handler_takes_an_unknown_outcome(bench: Bench) -> None:
-    program = TOOL.replace("BREAKS", "name == 'Bo'").replace(
-        "    paid = sgc.call(pay, name)\n",
-        "    try:\n"
-        "        paid = sgc.call(pay, name)\n"
-        "    except sgc.GenerationError:\n"
-        "        paid = 'nothing'\n",
-    )
-    bench.write("work.py", program)
-    bench.broken = {"second nothing"}
-    assert bench.run("--mode", "interpreted").code == 1
-    bench.broken = set()
-    assert bench.run("--mode", "interpreted", "--resume").code == 1
-    assert "outcome unknown" in json.loads(bench.read().splitlines()[1])["error"]["message"]
-    assert bench.run("--mode", "interpreted", "--resume", "--rerun", "1:g1").code == 0
-    assert json.loads(bench.read().splitlines()[1])["value"][0] == "nothing"
-
-
-def test_decisions_that_fit_no_node(bench: Bench) -> None:
-    unknown_outcomes(bench)
-    waiting = "these do: 0:g1, 1:g1, 2:g1"
-    refused(bench.run("--resume", "--rerun", "0:g2"), "--rerun 0:g2: no such node", waiting)
-    refused(bench.run("--resume", "--rerun", "7:g1"), "no such node")
-    refused(bench.run("--resume", "--assume-done", "0:g1={"), "no JSON")
-    refused(bench.run("--resume", "--assume-done", "0:g1", "--rerun", "g1"), "decided on twice")
 
 
 @pytest.mark.parametrize("mode", ["interpreted"])
