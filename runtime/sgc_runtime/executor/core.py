@@ -144,7 +144,13 @@ class StreamCore:
         queue = self._queue
         try:
             while queue and self._current is None and self._started:
-                self._take(queue.popleft())
+                op = queue.popleft()
+                operand = op.operand
+                if self.error is None and not isinstance(operand, _WAITABLE):
+                    self._current = op
+                    self._run(op, operand)
+                else:
+                    self._take(op)
         finally:
             self._pumping = False
         if self._active and self._current is None and not queue:
@@ -156,11 +162,7 @@ class StreamCore:
             op.skip(self, self.error)
             return
         self._current = op
-        operand = op.operand
-        if not isinstance(operand, _WAITABLE):
-            self._run(op, operand)
-            return
-        cell = as_cell(operand)
+        cell = as_cell(op.operand)
         if cell.done:
             self._settle(op, cell)
         else:

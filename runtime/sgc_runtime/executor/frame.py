@@ -142,6 +142,13 @@ class Frame:
 
     # -- streams
 
+    def stream_now(self, node: Node) -> Stream | None:
+        """The node's stream, or None where it is reached through a gate: see `in_stream`."""
+        if node.stream == ROOT_STREAM:
+            return self.root
+        found = self.values[node.stream]
+        return found if type(found) is Stream else None
+
     def in_stream(
         self,
         node: Node,
@@ -149,13 +156,11 @@ class Frame:
         failed: Callable[[BaseException], None] | None = None,
     ) -> None:
         """Call `begin` with the node's stream, in program order, now or when there is one."""
-        if node.stream == ROOT_STREAM:
-            begin(self.root)
+        now = self.stream_now(node)
+        if now is not None:
+            begin(now)
             return
         found = self.values[node.stream]
-        if type(found) is Stream:
-            begin(found)
-            return
         assert type(found) is Branch, "a node's stream is not a branch"
         stream = found.stream
         self.defer()

@@ -7,7 +7,7 @@ from typing import Any
 
 from sgc_ir.errors import SgcError
 from sgc_ir.expr import FUNCTIONS
-from sgc_ir.graph import ROOT_STREAM, Node, Ref
+from sgc_ir.graph import Node, Ref
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather, pending_cells, resolve
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Gathered
@@ -20,10 +20,11 @@ from sgc_runtime.executor.tools import own_copy
 def constant_text(frame: Frame, node: Node) -> Any:
     text = node.attrs["text"]
     order = frame.order(node)
-    if node.stream == ROOT_STREAM:
-        frame.root.append(text, node.source, order)
-        return text
-    frame.in_stream(node, lambda stream: stream.append(text, node.source, order))
+    now = frame.stream_now(node)
+    if now is not None:
+        now.append(text, node.source, order)
+    else:
+        frame.in_stream(node, lambda stream: stream.append(text, node.source, order))
     return text
 
 

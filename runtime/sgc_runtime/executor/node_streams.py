@@ -24,11 +24,9 @@ def model_call(frame: Frame, node: Node) -> Any:
     name, order = attrs["name"], frame.order(node)
     ordinal = frame.operand(attrs["ordinal"])
     params = _params(frame, node)
-    if node.stream == ROOT_STREAM:
-        return frame.root.gen(name, params, node.source, ordinal, order)
-    found = frame.values[node.stream]
-    if type(found) is Stream:
-        return found.gen(name, params, node.source, ordinal, order)
+    now = frame.stream_now(node)
+    if now is not None:
+        return now.gen(name, params, node.source, ordinal, order)
     pending = Pending(name)
 
     def begin(stream: Stream) -> None:

@@ -273,13 +273,16 @@ class Prompt:
         self._sent_turns, self._sent_parts = len(turns), len(turns[-1].parts)
 
     def _emit_raw(self, part: Part) -> None:
-        data = part.data
-        last = self.unsent[-1] if self.unsent else None
-        if isinstance(data, str) and isinstance(last, Text) and not last.control:
-            self.unsent[-1] = Text(last.text + data)
-            self._texts.append(data)
+        data, unsent = part.data, self.unsent
+        if not isinstance(data, str):
+            self._emit([data])
+            return
+        last = unsent[-1] if unsent else None
+        if isinstance(last, Text) and not last.control:
+            unsent[-1] = Text(last.text + data)
         else:
-            self._emit([Text(data) if isinstance(data, str) else data])
+            unsent.append(Text(data))
+        self._texts.append(data)
 
     def _emit(self, pieces: list[Piece]) -> None:
         self.unsent += pieces

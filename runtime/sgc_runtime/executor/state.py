@@ -126,6 +126,8 @@ class SubProgramHandle(ABC):
 
 def finished(value: Any) -> Any:
     """`value` with each handle inside it replaced by the state of its finished sub-program."""
+    if type(value) is str:
+        return value
     if isinstance(value, SubProgramHandle):
         return value.state()
     if type(value) in (list, tuple):

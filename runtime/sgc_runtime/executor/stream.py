@@ -387,4 +387,7 @@ def unset_reason(name: str, stream: Stream) -> str:
 
 def _boxed(value: Any) -> Any:
     """Containers without Cells must not be taken for operands to resolve."""
-    return value if isinstance(value, str | Cell) else str(value)
+    return value if type(value) is str or isinstance(value, _TEXT_OR_CELL) else str(value)
+
+
+_TEXT_OR_CELL = (str, Cell)
