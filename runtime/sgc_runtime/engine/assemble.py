@@ -105,6 +105,7 @@ def load_engine(
     from sgc_runtime.model.loader import load_model
 
     keep_code_in(cache_dir() / "code")
-    loaded = load_model(path, options.dtype, options.device, options.weights)
+    kept_in = cache_dir() / "converted"
+    loaded = load_model(path, options.dtype, options.device, options.weights, kept_in)
     model = loaded.model
     return LoadedEngine(model, loaded.config, vocabulary, options, model.dtype, model.device)

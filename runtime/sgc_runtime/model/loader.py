@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ def load_model(
     dtype: str | torch.dtype | None = None,
     device: str | torch.device = "cpu",
     weights: str = "auto",
+    kept_in: Path | None = None,
 ) -> LoadedModel:
     """Load a Hugging Face directory or a `.gguf` file.
 
@@ -49,6 +51,8 @@ def load_model(
             and on CPUs with instructions for it, else float32.
         device: a torch device.
         weights: `auto`, `dense`, `int4` or `int8`; see `Products`.
+        kept_in: a directory for a copy of converted weights, which later processes map instead
+            of converting again; see `Converted`.
 
     Raises:
         ModelError: the model is missing, damaged, incomplete or of an unsupported kind, or the
@@ -62,8 +66,10 @@ def load_model(
     check_weights(config, source)
     group = config.num_heads // config.num_kv_heads
     kernels = select_kernels(where, number_format, config.head_dim, group)
-    products = Products(source, kernels, where, number_format, weights)
+    products = Products(source, kernels, where, number_format, weights, kept_in)
     loaded = _Assembly(config, products, where).build()
+    # Beside the first calls: the first load of a model is not to wait for the disk.
+    threading.Thread(target=products.converted.save, name="sgc-keep").start()
     model = LlamaModel(config, loaded, kernels, number_format, where)
     return LoadedModel(model, config, _name(place))
 

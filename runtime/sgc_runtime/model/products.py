@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 
@@ -11,6 +13,7 @@ from sgc_kernels.linear import Linear
 from sgc_kernels.select import Kernels
 from sgc_kernels.weights.by_rows import ByRowsLinear, grouped_rows
 from sgc_kernels.weights.grouped import GroupedWeight, PackedWeight, fits, pack, quantize, stack
+from sgc_runtime.model.converted import Converted
 from sgc_runtime.model.weights import WeightSource
 
 HEAD_BITS = 8  # the least that the output head is rounded to
@@ -27,6 +30,8 @@ class Products:
     - `int8`, `int4`: besides, what the file stores in more bits (or in kinds that are not read) is
       rounded to groups of 8 or 4 bits; the output head never to less than 8.
 
+    With `kept_in`, a directory, converted weights are kept there for later processes (`Converted`).
+
     Raises:
         ModelError: int8 or int4 where the machine has no such products for the number format.
     """
@@ -38,6 +43,7 @@ class Products:
         device: torch.device,
         dtype: torch.dtype,
         weights: str,
+        kept_in: Path | None = None,
     ) -> None:
         if weights in ("int4", "int8") and kernels.grouped is None:
             raise ModelError(
@@ -50,7 +56,11 @@ class Products:
         self._dtype = dtype
         self._weights = weights if source.has_integers or weights != "auto" else "dense"
         self._limit: int | None = None
-        if kernels.grouped is not None and self._weights != "dense":
+        integers = kernels.grouped is not None and self._weights != "dense"
+        self.converted = Converted(
+            kept_in if integers else None, Path(source.place), f"{dtype} {self._weights}"
+        )
+        if integers:
             # Measured now, before threads that load disturb it.
             self._limit = grouped_rows(4, torch.get_num_threads())
 
@@ -58,20 +68,26 @@ class Products:
         """One product out of several with the same input, stacked in this order."""
         biases = torch.cat([self.tensor(f"{name}.bias") for name in names]) if bias else None
         tensors = [f"{name}.weight" for name in names]
-        weight = self._integers(tensors, is_head)
+        weight = self.converted.packed(
+            f"{'head' if is_head else 'product'} {' '.join(tensors)}",
+            functools.partial(self._integers, tensors, is_head),
+        )
         if weight is None:
             return self._dense(tensors, biases)
         return self._grouped(weight, tensors, biases)
 
     def tensor(self, name: str) -> torch.Tensor:
         """A tensor in the model's number format, on its device."""
+        return self.converted.tensor(name, functools.partial(self._tensor, name))
+
+    def _tensor(self, name: str) -> torch.Tensor:
         weight = self._source.grouped(name) if self._source.has_integers else None
         if weight is not None:
             return weight.dequantized(self._dtype).to(self._device)
         return self._source.load(name).to(self._device, self._dtype)
 
     def _dense(self, names: Sequence[str], bias: torch.Tensor | None) -> Linear:
-        return self._kernels.linear(torch.cat([self.tensor(name) for name in names]), bias)
+        return self._kernels.linear(torch.cat([self._tensor(name) for name in names]), bias)
 
     def _grouped(
         self, weight: PackedWeight, names: Sequence[str], bias: torch.Tensor | None

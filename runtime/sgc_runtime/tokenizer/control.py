@@ -81,7 +81,10 @@ class ControlNames:
         if "merges" in model:
             pairs = (m.split(" ") if isinstance(m, str) else m for m in model["merges"])
             controls = self._names.keys()
-            renamed["merges"] = [p for p in pairs if not controls & {*p, "".join(p)}]
+            kept = [p for p in pairs if not controls & {*p, "".join(p)}]
+            plain = not any(" " in part for pair in kept for part in pair)
+            # Pairs written as one text are half the JSON.
+            renamed["merges"] = [" ".join(pair) for pair in kept] if plain else kept
         return renamed
 
 

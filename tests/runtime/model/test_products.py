@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from sgc_kernels.weights.by_rows import ByRowsLinear
 from sgc_kernels.weights.grouped import GroupedLinear, can_group
 from sgc_runtime.engine.options import EngineOptions
 from sgc_runtime.model import products
+from sgc_runtime.model.converted import Converted
 from sgc_runtime.model.loader import LoadedModel, load_model
 
 needs_products = pytest.mark.skipif(
@@ -111,6 +114,28 @@ def test_float32_is_not_touched(gguf_file: Path) -> None:
     for weights in ("int4", "int8"):
         with pytest.raises(ModelError, match=f"weights={weights} needs bfloat16 on a CPU"):
             load_model(gguf_file, "float32", weights=weights)
+
+
+@needs_products
+@pytest.mark.parametrize("limit", [None, 4])
+def test_a_kept_copy_computes_the_same(
+    limit: int | None, gguf_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(products, "grouped_rows", lambda bits, threads: limit)
+    monkeypatch.setattr(products, "Converted", functools.partial(Converted, least_bytes=1))
+    plain = load_model(gguf_file, "bfloat16")
+    first = load_model(gguf_file, "bfloat16", kept_in=tmp_path)
+    for thread in threading.enumerate():
+        if thread.name == "sgc-keep":
+            thread.join()
+    (copy,) = tmp_path.iterdir()
+    written = copy.stat().st_ino
+    monkeypatch.setattr(products, "pack", None)  # the second load has no need of it
+    second = load_model(gguf_file, "bfloat16", kept_in=tmp_path)
+    assert torch.equal(logits(first), logits(plain))
+    assert torch.equal(logits(second), logits(plain))
+    assert forms(second) == forms(plain)
+    assert copy.stat().st_ino == written
 
 
 def test_options() -> None:
