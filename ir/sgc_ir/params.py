@@ -60,6 +60,11 @@ class SamplingParams:
         return self.temperature < GREEDY_TEMPERATURE
 
     @property
+    def kind(self) -> Literal["gen", "select"]:
+        """Which call takes them: with choices it is a select."""
+        return "gen" if self.choices is None else "select"
+
+    @property
     def constraint(self) -> str | None:
         """Name of the constraint that is set, or None."""
         for name in CONSTRAINTS:

@@ -18,6 +18,7 @@ from sgc.settings import RunSettings
 from sgc_ir.graph import Graph, Node, Source
 from sgc_ir.graph import Program as Graphs
 from sgc_runtime.executor.backend import Backend
+from sgc_runtime.journal.digests import DIGEST_BYTES
 from sgc_runtime.journal.fingerprint import DIGEST_MARK, file_digest
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 # Settings that change no result of a row that finishes well.
 NEUTRAL = frozenset({"parallel", "deadline", "row_deadline", "retries"})
-_DIGEST_BYTES = 16
 
 
 def fingerprint(
@@ -158,7 +158,7 @@ def _plain(value: Any) -> Any:
 
 
 def _digest(parts: Iterable[bytes]) -> str:
-    hasher = blake2b(digest_size=_DIGEST_BYTES)
+    hasher = blake2b(digest_size=DIGEST_BYTES)
     for part in parts:
         hasher.update(len(part).to_bytes(8, "big") + part)
     return DIGEST_MARK + hasher.hexdigest()

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sgc_runtime.engine.options import EngineOptions
+from sgc_runtime.journal.digests import DIGEST_BYTES
+from sgc_runtime.journal.fingerprint import DIGEST_MARK
 
 # Options that change no result; whatever else there is counts.
 NEUTRAL = frozenset(
@@ -23,7 +25,6 @@ NEUTRAL = frozenset(
     }
 )
 _PACKAGES = ("torch", "tokenizers")
-_DIGEST_BYTES = 16
 _WHOLE_BYTES = 16 << 20  # smaller files are read whole,
 _SAMPLES, _SAMPLE_BYTES = 64, 64 << 10  # of larger ones these pieces
 
@@ -38,7 +39,7 @@ def local_identity(model: Path, options: EngineOptions) -> dict[str, Any]:
     values = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in NEUTRAL}
     return {
         "backend": "local",
-        "model": "#" + model_digest(model),
+        "model": DIGEST_MARK + model_digest(model),
         **values,
         "dtype": str(dtype).removeprefix("torch."),
         **{f"version of {name}": metadata.version(name) for name in _PACKAGES},
@@ -48,7 +49,7 @@ def local_identity(model: Path, options: EngineOptions) -> dict[str, Any]:
 def model_digest(model: Path) -> str:
     """Digest of a model's files: small ones as a whole, of weights their size and samples, so
     that it takes no longer for large models."""
-    hasher = blake2b(digest_size=_DIGEST_BYTES)
+    hasher = blake2b(digest_size=DIGEST_BYTES)
     for file in [model] if model.is_file() else _files(model):
         name = "" if file == model else file.relative_to(model).as_posix()
         size = file.stat().st_size

@@ -19,6 +19,7 @@ from sgc_ir.params import CallResult
 from sgc_runtime.executor.backend import Call, ChatTemplate, Media, Message
 from sgc_runtime.executor.chatml import ChatML
 from sgc_runtime.journal.codec import pack_results, unpack_results
+from sgc_runtime.journal.digests import DIGEST_BYTES
 
 FORMAT = "sgc-record"
 VERSION = 1
@@ -53,7 +54,7 @@ def call_key(call: Call, media: Sequence[str]) -> dict[str, Any]:
     return {
         "row": call.row,
         "node": call.node,
-        "kind": "gen" if call.params.choices is None else "select",
+        "kind": call.params.kind,
         "prompt": call.prompt,
         "media": list(media),
         "params": call.params.to_dict(),
@@ -68,8 +69,7 @@ def results_of(line: Mapping[str, Any]) -> list[CallResult]:
 def digest(line: Mapping[str, Any]) -> bytes:
     """Digest of a call's key, as it was recorded or as `call_key` gives it."""
     names = ("row", "node", "kind", "prompt", "media", "params")
-    text = encode({name: line[name] for name in names})
-    return blake2b(text.encode(), digest_size=16).digest()
+    return _hash(encode({name: line[name] for name in names}).encode())
 
 
 def encode(line: Mapping[str, Any]) -> str:
@@ -82,7 +82,7 @@ def media_digest(media: Media) -> str:
     data = (
         media.data.encode("utf-8", "surrogatepass") if isinstance(media.data, str) else media.data
     )
-    return f"{media.kind}:{media.num_frames}:{blake2b(data, digest_size=16).hexdigest()}"
+    return f"{media.kind}:{media.num_frames}:{_hash(data).hex()}"
 
 
 # -- chat templates
@@ -116,7 +116,11 @@ def template_of(facts: Mapping[str, Any], renderings: Mapping[bytes, str]) -> Ch
 def rendering_key(messages: Sequence[Message], add_generation_prompt: bool) -> bytes:
     """Digest of what a template is asked to render."""
     text = encode({"messages": [dict(m) for m in messages], "open": add_generation_prompt})
-    return blake2b(text.encode(), digest_size=16).digest()
+    return _hash(text.encode())
+
+
+def _hash(data: bytes) -> bytes:
+    return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
 class Renderings:

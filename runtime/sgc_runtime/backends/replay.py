@@ -14,6 +14,7 @@ from sgc_runtime.backends.record_file import (
     call_key,
     check_header,
     digest,
+    encode,
     media_digest,
     results_of,
     template_of,
@@ -100,7 +101,7 @@ class ReplayBackend:
 
     def answer(self, call: Call, media: Sequence[str]) -> list[CallResult]:
         """The recorded results of a call. Raises RecordError when there are none."""
-        key = json.loads(json.dumps(call_key(call, media), default=dict))
+        key = call_key(call, media)
         code = digest(key)
         places = self._found.get(code)
         if places is None:
@@ -121,7 +122,10 @@ class ReplayBackend:
             rows = sorted(other for other, name in self._at_node if name == node)
             where = f"row {row}, but for row {rows[0]}" if rows else "any row"
             return f"no call of node {node} is recorded for {where}"
-        return f"row {row} node {node} was recorded with {_difference(self._line(places[-1]), key)}"
+        asked = json.loads(encode(key))  # to compare with what was read
+        return (
+            f"row {row} node {node} was recorded with {_difference(self._line(places[-1]), asked)}"
+        )
 
 
 def _difference(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> str:

@@ -17,8 +17,7 @@ def call_digest(
     params: SamplingParams, prompt: str, seeds: Sequence[int], end_of_turn: bool
 ) -> bytes:
     """Digest of a model call: kind, prompt, parameters and seeds."""
-    kind = "gen" if params.choices is None else "select"
-    return digest([kind, params.to_dict(), prompt, seeds, end_of_turn])
+    return digest([params.kind, params.to_dict(), prompt, seeds, end_of_turn])
 
 
 def tool_digest(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:

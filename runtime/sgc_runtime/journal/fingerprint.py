@@ -7,8 +7,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from sgc_runtime.journal.digests import DIGEST_BYTES
+
 DIGEST_MARK = "#"  # begins a text that stands for a content too long to show
-_DIGEST_BYTES = 16
 _BLOCK_BYTES = 1 << 20
 _SHOWN_CHARS = 60
 _ABSENT = object()
@@ -26,7 +27,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def file_digest(path: Path) -> str:
     """A text that stands for the content of a file. Raises OSError."""
-    hasher = blake2b(digest_size=_DIGEST_BYTES)
+    hasher = blake2b(digest_size=DIGEST_BYTES)
     with open(path, "rb") as file:
         while block := file.read(_BLOCK_BYTES):
             hasher.update(block)
