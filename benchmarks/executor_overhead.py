@@ -8,7 +8,8 @@ gives one fixed answer), `scripted` is `sgc.testing.ScriptedBackend` with a fixe
 makes the same calls on the same backend by hand, with plain asyncio.
 `fork alone`: a program with a fork of 8 less the one that does the same in one stream, compiled on
 `null`: what the fork, its branches and its join add.
-Each figure is the least of the repeats' means over their rows: what else ran only adds time.
+Each figure is the least of the repeats' means over their rows: what else ran only adds time. What
+is compared takes turns, repeat by repeat.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import asyncio
 import gc
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from typing import Any
 import sgc
 from benchmarks.common.conditions import conditions
 from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.timing import Timed, interleave
 from sgc_ir.graph import Program
 from sgc_ir.params import CallResult, SamplingParams, Usage
 from sgc_runtime.backends.scripted import ScriptedBackend
@@ -191,13 +193,9 @@ async def per_row(row: Callable[[], Awaitable[Any]], at_a_time: int, rows: int) 
     return (time.perf_counter() - begin) / (rows // at_a_time * at_a_time)
 
 
-def best(row: Callable[[], Awaitable[Any]], at_a_time: int, rows: int, repeats: int) -> float:
-    """Microseconds a row on the runtime's event loop: the least of several means."""
-    found = []
-    for _ in range(repeats + 1):  # the first one warms up
-        gc.collect()
-        found.append(run_sync(per_row(row, at_a_time, rows)))
-    return min(found[1:]) * 1e6
+def on_loop(row: Callable[[], Awaitable[Any]], at_a_time: int, rows: int) -> Timed:
+    """Seconds a row on the runtime's event loop."""
+    return lambda: run_sync(per_row(row, at_a_time, max(rows, at_a_time)))
 
 
 def compiled_row(program: Program, source: BackendSource) -> Callable[[], Awaitable[Any]]:
@@ -213,28 +211,42 @@ def compiled_row(program: Program, source: BackendSource) -> Callable[[], Awaita
     return row
 
 
-def interpreted(program: Any, backend: Any, rows: int, repeats: int) -> float:
-    """Microseconds a row of `run(mode="interpreted")`, one after the other."""
-    found = []
-    for _ in range(repeats + 1):
-        gc.collect()
+def interpreted(program: Any, backend: Any, rows: int) -> Timed:
+    """Seconds a row of `run(mode="interpreted")`, one after the other."""
+
+    def work() -> float:
         begin = time.perf_counter()
         for _ in range(rows):
             program.run("why?", backend=backend, mode="interpreted")
-        found.append((time.perf_counter() - begin) / rows)
-    return min(found[1:]) * 1e6
+        return (time.perf_counter() - begin) / rows
+
+    return work
 
 
-def interpreted_batch(program: Any, backend: Any, repeats: int) -> float:
-    """Microseconds a row of an interpreted batch, 64 rows at a time."""
-    rows = [{"question": "why?"}] * (2 * ROWS)
-    found = []
-    for _ in range(repeats + 1):
-        gc.collect()
+def interpreted_batch(program: Any, backend: Any) -> Timed:
+    """Seconds a row of an interpreted batch, 64 rows at a time."""
+    rows = [{"question": "why?"}] * ROWS
+
+    def work() -> float:
         begin = time.perf_counter()
         program.run_batch(rows, backend=backend, mode="interpreted", parallel=ROWS)
-        found.append((time.perf_counter() - begin) / len(rows))
-    return min(found[1:]) * 1e6
+        return (time.perf_counter() - begin) / len(rows)
+
+    return work
+
+
+def least_us(works: Mapping[str, Timed], repeats: int) -> dict[str, float]:
+    """Microseconds of each work, the least of its repeats. They take turns, and the first one of
+    each warms up."""
+
+    def settled(work: Timed) -> float:
+        gc.collect()
+        return work()
+
+    samples = interleave(
+        {name: partial(settled, work) for name, work in works.items()}, repeats + 1
+    )
+    return {name: 1e6 * min(found.seconds[1:]) for name, found in samples.items()}
 
 
 def backends() -> dict[str, Callable[[], Any]]:
@@ -248,17 +260,18 @@ def measure(name: str, program: Any, floor: Any, options: argparse.Namespace) ->
     num_nodes = sum(mix.values())
     result: dict[str, Any] = {"nodes": num_nodes, "mix": dict(mix.most_common())}
     for kind, make in backends().items():
-        rows, repeats = options.rows, options.repeats
+        rows = options.rows
         source = BackendSource.of(make())
         row = compiled_row(graph, source)
         by_hand = partial(floor, make(), "why?")
-        figures = {
-            "compiled": best(row, 1, rows, repeats),
-            "compiled, 64 at a time": best(row, ROWS, max(rows, ROWS), repeats),
-            "floor": best(by_hand, 1, rows, repeats),
-            "interpreted": interpreted(program, make(), rows // 4, repeats),
-            "interpreted, 64 at a time": interpreted_batch(program, make(), repeats),
+        works = {
+            "compiled": on_loop(row, 1, rows),
+            "compiled, 64 at a time": on_loop(row, ROWS, rows),
+            "floor": on_loop(by_hand, 1, rows),
+            "interpreted": interpreted(program, make(), rows // 4),
+            "interpreted, 64 at a time": interpreted_batch(program, make()),
         }
+        figures = least_us(works, options.repeats)
         result[kind] = {
             what: {"us_a_row": round(us, 1), "us_a_node": round(us / num_nodes, 2)}
             for what, us in figures.items()
@@ -271,19 +284,20 @@ def measure(name: str, program: Any, floor: Any, options: argparse.Namespace) ->
 def fork_alone(options: argparse.Namespace) -> dict[str, Any]:
     """Microseconds that a fork of 8 adds, in three programs."""
     source = BackendSource.of(NullBackend())
-
-    def us(program: Any) -> float:
-        row = compiled_row(program.compile().graph, source)
-        return best(row, 1, options.rows, options.repeats)
-
     pairs = {
         "join append": (fork_append, texts),
         "join gather": (fork_gather, texts),
         "a gen in each branch": (fork8, gens),
     }
+    programs = {program.name: program for pair in pairs.values() for program in pair}
+    works = {
+        name: on_loop(compiled_row(program.compile().graph, source), 1, options.rows)
+        for name, program in programs.items()
+    }
+    us = least_us(works, options.repeats)
     result: dict[str, Any] = {"goal_us": FORK_GOAL_US}
     for name, (forked, flat) in pairs.items():
-        with_fork, without = us(forked), us(flat)
+        with_fork, without = us[forked.name], us[flat.name]
         added = with_fork - without
         result[name] = {
             "us_a_row": round(with_fork, 1),
@@ -297,8 +311,8 @@ def fork_alone(options: argparse.Namespace) -> dict[str, Any]:
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rows", type=int, default=256, help="rows a repeat")
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--rows", type=int, default=64, help="rows a repeat")
+    parser.add_argument("--repeats", type=int, default=25)
     parser.add_argument("--output", type=Path, default=default_path("executor_overhead"))
     options = parser.parse_args(argv)
     file = ResultFile(
