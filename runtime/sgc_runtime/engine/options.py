@@ -25,8 +25,8 @@ class EngineOptions:
             itself, if it holds such, else dense; `dense`: numbers of the format; `int8`, `int4`:
             round what the file holds in more bits to groups of 32 with a scale (the output head
             never below 8 bits). Where both forms of a weight are kept, because the machine is
-            faster with the dense one for many rows, a result depends by rounding on how many
-            tokens are computed together. float32 is always dense: the reference.
+            faster with the dense one for many rows (CPUs with AMX), a result depends by rounding
+            on how many tokens are computed together. float32 is always dense: the reference.
         kv_tokens: slots of the KV pool; or
         kv_memory: its size in bytes, or as text such as `2GB`. Neither: a share of what is free.
         seam: what happens where text follows generated ids: `canonical` encodes the last few
