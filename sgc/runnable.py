@@ -86,8 +86,8 @@ class Runnable(ABC):
 
     Options of `run`, `arun` and `stream`: `backend`, `mode` ("auto" | "compiled" |
     "interpreted"), `seed`, `deadline`, `row_deadline`, `retries`, and the sampling values of
-    `sgc.settings.RunSettings`. A keyword that is
-    an argument of the program is the argument; such an option goes into `options={...}`.
+    `sgc.settings.RunSettings`. A keyword that is an argument of the program is the argument; such
+    an option goes into `options={...}`.
     """
 
     @property
@@ -154,6 +154,7 @@ class Runnable(ABC):
         the others: its state has `error()`. An exception in place of a row fails that row.
 
         Args:
+            sampling: the other options of `run`: deadlines, retries and sampling values.
             progress: show a bar on standard error.
             iterate: give an iterator that takes rows only as they are needed.
 

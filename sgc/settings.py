@@ -8,7 +8,7 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from sgc_ir.errors import InputError
-from sgc_ir.params import SamplingParams
+from sgc_ir.params import SamplingParams, normalize
 from sgc_runtime.executor.policy import EVERY, Policies
 
 Mode = Literal["auto", "compiled", "interpreted"]
@@ -78,8 +78,6 @@ class RunSettings:
     )
 
     def __post_init__(self) -> None:
-        from sgc_ir.params import normalize
-
         try:
             checked = normalize({f.name: getattr(self, f.name) for f in sampling_fields()})
         except (ValueError, TypeError) as error:
@@ -93,7 +91,7 @@ class RunSettings:
         if not _is_int(self.parallel) or self.parallel < 1:
             raise InputError(f"parallel={self.parallel!r}; give a whole number above 0")
         checked_deadline("row_deadline", self.row_deadline)
-        self.policies()
+        self.policies()  # checks deadlines and retries
 
     @property
     def params(self) -> SamplingParams:
@@ -121,16 +119,17 @@ def make_settings(values: Mapping[str, Any]) -> RunSettings:
 
 def checked_deadline(name: str, value: Any) -> Any:
     """`value` if it is None or a number of seconds above 0. Raises InputError."""
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        if value is None or 0 < value < math.inf:
-            return value
+    if value is None:
+        return value
+    if (_is_int(value) or isinstance(value, float)) and 0 < value < math.inf:
+        return value
     raise InputError(f"{name}={value!r}; give seconds, above 0")
 
 
 def checked_retries(name: str, value: Any) -> int:
     """`value` if it is a whole number, 0 or more. Raises InputError."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
+    if _is_int(value) and value >= 0:
+        return int(value)
     raise InputError(f"{name}={value!r}; give a whole number, 0 or more")
 
 

@@ -10,8 +10,7 @@ from sgc.cli.failure import CommandError
 from sgc.cli.model_progress import fetching
 from sgc_ir.errors import BackendError
 from sgc_runtime.executor.backend import Backend
-
-DEFAULT_MODEL = "smollm2-135m"
+from sgc_runtime.models import DEFAULT_MODEL
 
 
 def _setting(default: Any, help: str, metavar: str = "") -> Any:

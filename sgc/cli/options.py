@@ -62,11 +62,11 @@ def _option(field: Field[Any], hint: Any) -> Decorator:
 
 
 def _per_node(
-    context: click.Context, option: click.Parameter, given: tuple[str, ...], kind: type
+    context: click.Context, option: click.Parameter, texts: tuple[str, ...], kind: type
 ) -> dict[str, Any] | None:
     """Values by variable or tool name; what is given without a name is for all others."""
     values: dict[str, Any] = {}
-    for text in given:
+    for text in texts:
         name, found, number = text.rpartition("=")
         name = name if found else EVERY
         if not name or name in values:

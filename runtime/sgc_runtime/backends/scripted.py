@@ -71,7 +71,9 @@ class ScriptedBackend:
     def close(self) -> None:
         """Nothing to give back."""
 
-    async def begin(self, kind: str, prompt: str, media: Sequence[Media], call: Call) -> Any:
+    async def begin(
+        self, kind: str, prompt: str, media: Sequence[Media], call: Call
+    ) -> dict[str, Any]:
         """Log a call, wait and fail as scripted; gives the log entry."""
         entry: dict[str, Any] = {
             "kind": kind,

@@ -142,7 +142,12 @@ class ChatTemplate(Protocol):
 
 
 class Backend(Protocol):
-    """Opens streams. `name` identifies backend and model in messages and journals."""
+    """Opens streams. `name` identifies backend and model in messages and journals.
+
+    A backend may have more, which is used where it is there: `load()` and `async ready()` load the
+    model now, or wait until it is loaded; `identity()` gives what results depend on, as names and
+    plain data that a journal compares; ids of results are below `vocab_size`.
+    """
 
     name: str
 

@@ -13,7 +13,7 @@ from sgc_ir.errors import (
     SgcError,
     ToolError,
 )
-from sgc_runtime.executor.tools import Tool
+from sgc_runtime.executor.tools import IRREVERSIBLE, Tool
 
 EVERY = "*"  # stands for every node that is not named
 FIRST_PAUSE_S = 0.05
@@ -42,6 +42,9 @@ class Policy:
 
     deadline: float | None = None
     retries: int = 0
+
+
+NO_POLICY = Policy()
 
 
 class GaveUp(Exception):
@@ -85,7 +88,7 @@ class Policies:
         deadline = self._deadlines.get(tool.name, tool.deadline)
         if deadline is None:
             deadline = self._deadlines.get(EVERY)
-        if tool.effect == "irreversible":
+        if tool.effect == IRREVERSIBLE:
             if self._retries.get(tool.name):
                 raise InputError(
                     f"retries={self._retries[tool.name]} for {tool.name}, which is irreversible "
@@ -109,6 +112,3 @@ def may_pass(error: BaseException) -> bool:
 def pause_s(attempt: int) -> float:
     """Seconds to wait after failed attempt number `attempt` (1-based): doubling, with a bound."""
     return float(min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S))
-
-
-NO_POLICY = Policy()

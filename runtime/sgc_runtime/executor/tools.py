@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from sgc_ir.errors import ToolError
 from sgc_runtime.executor.tool_threads import ToolThreads
 
+IRREVERSIBLE = "irreversible"  # the effect of tools that must not run twice
 MAX_TOOL_THREADS = 64
 MAX_JSON_DEPTH = 200
 

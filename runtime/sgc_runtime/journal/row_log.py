@@ -10,14 +10,12 @@ from sgc_ir.errors import GenerationError, JournalError
 from sgc_ir.params import CallResult
 from sgc_runtime.executor.backend import Call
 from sgc_runtime.executor.node_log import Finished
-from sgc_runtime.executor.tools import Tool
+from sgc_runtime.executor.tools import IRREVERSIBLE, Tool
 from sgc_runtime.journal.codec import pack, pack_results, unpack, unpack_results
 from sgc_runtime.journal.digests import call_digest, tool_digest
 from sgc_runtime.journal.entries import CallEnds
 from sgc_runtime.journal.group_commit import GroupCommit
 from sgc_runtime.journal.store import BEGUN, CALL, TOOL, Node
-
-IRREVERSIBLE = "irreversible"
 
 
 class RowLog:
