@@ -15,6 +15,8 @@ class EngineConfig:
         kv_tokens: slots of the KV pool.
         max_running: sequences that are computed at once.
         prefill_tokens: prompt tokens that one step computes at most (longer prompts are cut).
+        score_tokens: tokens whose logits one step computes for scorings at most; each takes the
+            memory of a vocabulary in float32.
         max_prefill_streak: prefill steps in a row before one carries the decoding rows along; 0:
             every step does, so that a running gen gets a token in each.
         reserve: share of the tokens that running gens may still make for which memory is kept
@@ -35,6 +37,7 @@ class EngineConfig:
     kv_tokens: int
     max_running: int = 128
     prefill_tokens: int = 1024
+    score_tokens: int = 256
     max_prefill_streak: int = 0
     reserve: float = 0.5
     share_min_tokens: int = 16

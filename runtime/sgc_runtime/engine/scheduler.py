@@ -28,6 +28,12 @@ class Chunk:
     start: int
     end: int
 
+    @property
+    def num_scored(self) -> int:
+        """Tokens whose logits a scoring wants."""
+        scoring = self.request.scoring
+        return 0 if scoring is None else max(0, self.end - max(self.start, scoring.trie.first_row))
+
 
 class Scheduler:
     """Queues and memory. Called in the engine's thread only."""
@@ -128,22 +134,30 @@ class Scheduler:
     def _prefill(self) -> list[Chunk]:
         """Chunks of the prompts in flight, oldest admission first, then of new ones."""
         budget = self._config.prefill_tokens
-        chunks = self._chunks(self.prefilling, budget)
+        scores = self._config.score_tokens
+        chunks = self._chunks(self.prefilling, budget, scores)
         budget -= sum(c.end - c.start for c in chunks)
+        scores -= sum(c.num_scored for c in chunks)
         admitted = self.admission.admit(budget, self.prefilling, self.running, self._clock)
         for request in admitted:
             self._count_admission(request, request.num_matched)
         self.prefilling += admitted
-        return chunks + self._chunks(admitted, budget)
+        return chunks + self._chunks(admitted, budget, scores)
 
-    def _chunks(self, requests: list[Request], budget: int) -> list[Chunk]:
+    def _chunks(self, requests: list[Request], budget: int, scores: int) -> list[Chunk]:
+        """Work of at most `budget` tokens, `scores` of them with logits of scorings."""
         chunks: list[Chunk] = []
         for request in requests:
             if budget <= 0:
                 break
             start = request.num_computed
-            chunks.append(Chunk(request, start, min(request.num_target, start + budget)))
-            budget -= chunks[-1].end - start
+            end = min(request.num_target, start + budget)
+            if request.scoring is not None:
+                end = min(end, max(start, request.scoring.trie.first_row) + scores)
+            if end > start:
+                chunks.append(Chunk(request, start, end))
+                budget -= end - start
+                scores -= chunks[-1].num_scored
         return chunks
 
     def _count_admission(self, request: Request, matched: int) -> None:

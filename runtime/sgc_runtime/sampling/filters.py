@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from sgc_ir.params import SamplingParams
 
 _FIRST_TRY = 1024  # candidates looked at before a whole vocabulary is sorted
+# The same on a CPU: ids at least so likely. A few passes cost less than sorting what is unlikely.
+_LEAST_LIKELY = tuple(2.0**-n for n in (8, 11, 14, 17, 20))
+_ROUNDING = 1e-6  # sums of float32 probabilities are off by less
+
+_Floats = npt.NDArray[np.float32]
 
 
 def filter_probs(probs: torch.Tensor, params: Sequence[SamplingParams]) -> None:
@@ -26,17 +33,66 @@ def filter_probs(probs: torch.Tensor, params: Sequence[SamplingParams]) -> None:
     if cut:
         chosen = [params[i] for i in cut]
         rows = torch.tensor(cut, device=probs.device)
-        threshold[rows] = torch.maximum(threshold[rows], _rank_threshold(probs[rows], chosen))
-    probs.masked_fill_(probs < threshold[:, None], 0.0)
+        picked = probs if len(cut) == len(params) else probs[rows]
+        least = rank_thresholds if probs.device.type != "cpu" else rank_thresholds_on_cpu
+        threshold[rows] = torch.maximum(threshold[rows], least(picked, chosen))
+    _clear_below(probs, threshold)
 
 
-def _rank_threshold(probs: torch.Tensor, params: Sequence[SamplingParams]) -> torch.Tensor:
+def _clear_below(probs: torch.Tensor, threshold: torch.Tensor) -> None:
+    if probs.device.type != "cpu":
+        probs.masked_fill_(probs < threshold[:, None], 0.0)
+        return
+    # On a CPU a twentieth of the time of a mask; it clears what equals its limit, too.
+    limits = np.nextafter(threshold.numpy(), np.float32(-1.0)).tolist()
+    for row, limit in zip(probs, limits, strict=True):
+        torch.threshold_(row, limit, 0.0)
+
+
+def rank_thresholds_on_cpu(probs: torch.Tensor, params: Sequence[SamplingParams]) -> torch.Tensor:
+    """What `rank_thresholds` gives, row by row: only what may be kept is sorted."""
+    masses = probs.sum(-1).numpy()
+    rows = zip(probs.numpy(), masses, params, strict=True)
+    found = [_least_kept(row, mass, p.top_k, p.top_p) for row, mass, p in rows]
+    return torch.from_numpy(np.array(found, np.float32))
+
+
+def _least_kept(row: _Floats, mass: np.float32, top_k: int, top_p: float) -> np.float32:
+    """The smallest probability that top-k and top-p keep."""
+    limited = 0 < top_k < len(row)
+    share = np.float32(top_p)
+    best = np.sort(_candidates(row, top_k if limited else None, share * mass))[::-1]
+    if limited:
+        best = best[:top_k]
+        mass = best.sum()
+    if share >= 1.0:
+        return best[-1]  # type: ignore[no-any-return]
+    before = best.cumsum(dtype=np.float64).astype(np.float32) - best
+    count = max(1, int(np.count_nonzero(before < share * mass)))
+    least: np.float32 = best[count - 1]
+    return least
+
+
+def _candidates(row: _Floats, count: int | None, mass: np.float32) -> _Floats:
+    """The likeliest ids' probabilities, in no order: `count` at least, or with more than `mass`
+    in sum; the whole row where that takes most of it."""
+    for least in _LEAST_LIKELY:
+        found = row[row >= np.float32(least)]
+        if count is None and found.sum(dtype=np.float64) > mass + _ROUNDING:
+            return found
+        if count is not None and len(found) >= count:
+            return found
+    return row
+
+
+def rank_thresholds(probs: torch.Tensor, params: Sequence[SamplingParams]) -> torch.Tensor:
+    """`[rows]` float32, the smallest probability that top-k and top-p keep."""
     vocab = probs.shape[-1]
     top_k = torch.tensor([p.top_k if p.top_k > 0 else vocab for p in params], device=probs.device)
     top_p = torch.tensor([p.top_p for p in params]).to(probs)
     size = min(vocab, max(_FIRST_TRY, int(top_k.where(top_k < vocab, 0).max())))
     best = probs.topk(size).values  # descending
-    open_end = (top_k > size) & (best.sum(-1) < top_p)
+    open_end = (top_k > size) & ((best.sum(-1) < top_p) | (top_p >= 1.0))
     if size < vocab and bool(open_end.any()):
         best = probs.sort(descending=True).values
     return _last_kept(best, probs, top_k, top_p)
@@ -49,6 +105,7 @@ def _last_kept(
     inside = best.masked_fill(rank >= top_k[:, None], 0.0)
     mass = torch.where(top_k < probs.shape[-1], inside.sum(-1), probs.sum(-1))
     before = inside.cumsum(-1) - inside
-    kept = (before < (top_p * mass)[:, None]) & (rank < top_k[:, None])
+    inside_p = (before < (top_p * mass)[:, None]) | (top_p >= 1.0)[:, None]
+    kept = inside_p & (rank < top_k[:, None])
     count = kept.sum(-1).clamp(min=1)
     return best.gather(-1, (count - 1)[:, None])[:, 0]

@@ -10,6 +10,8 @@ import torch
 
 from sgc_runtime.sampling.row import TokenLogprobs
 
+_ROWS_AT_ONCE = 32  # the sum over a vocabulary needs as much memory as its logits again
+
 Numbers = npt.NDArray[np.int64]
 
 
@@ -34,6 +36,7 @@ def next_token_logprobs(logits: torch.Tensor, rows: Numbers, ids: Numbers) -> li
     """Log-probability of `ids[i]` under row `rows[i]` of `logits` (`[rows, vocab]` float32)."""
     row = torch.from_numpy(rows).to(logits.device)
     index = torch.from_numpy(ids).to(logits.device)
-    chosen = logits[row, index] - logits.logsumexp(-1)[row]
+    sums = [part.logsumexp(-1) for part in torch.split(logits, _ROWS_AT_ONCE)]
+    chosen = logits[row, index] - torch.cat(sums)[row]
     values: list[float] = chosen.tolist()
     return values

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from sgc_runtime.sampling.draw import draw, noise_count
@@ -37,9 +38,7 @@ def sample(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> Sampled:
     raw = logits[wanted].clone() if wanted else None
     if not all(row.plain for row in rows):
         adjust_logits(logits, rows)
-    best = _argmax(logits)
-    top = logits.gather(-1, best[:, None])[:, 0]
-    ids = torch.where(torch.isfinite(top), best, NO_TOKEN)
+    ids = _best(logits)
     drawn = [i for i, row in enumerate(rows) if not row.params.greedy]
     if drawn:
         _draw(logits, rows, drawn, ids)
@@ -52,12 +51,17 @@ def sample(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> Sampled:
     return Sampled(chosen, found)
 
 
-def _argmax(logits: torch.Tensor) -> torch.Tensor:
-    """The first of the largest, or of the NaNs."""
+def _best(logits: torch.Tensor) -> torch.Tensor:
+    """The first of the largest; `NO_TOKEN` where that is not a finite number."""
     if logits.device.type != "cpu":
-        return logits.argmax(-1)
+        best = logits.argmax(-1)
+        top = logits.gather(-1, best[:, None])[:, 0]
+        return torch.where(torch.isfinite(top), best, NO_TOKEN)
     # On a CPU numpy takes 0.1 ms where torch takes 2.9 (32 x 49,152, one thread).
-    return torch.from_numpy(logits.numpy().argmax(-1))
+    numbers = logits.numpy()
+    found = numbers.argmax(-1)
+    found[~np.isfinite(numbers[np.arange(len(found)), found])] = NO_TOKEN
+    return torch.from_numpy(found)
 
 
 def _wants_logprobs(row: SamplingRow) -> bool:

@@ -41,6 +41,7 @@ class StopFinder:
         self.text = ""
         self.num_safe_chars = 0
         self._strings = tuple(stop)
+        self._beginnings = tuple(s[:-1] for s in self._strings)  # the last text may be one
         self._regexes = tuple(RegexStop(pattern) for pattern in stop_regex)
         self._min_tokens = min_tokens
         self._num_tokens = 0
@@ -78,10 +79,13 @@ class StopFinder:
 
     def _safe_until(self) -> int:
         safe = len(self.text)
-        for stop in self._strings:
-            longest = min(len(stop) - 1, len(self.text) - self._first_char)
+        last = self.text[-1:]
+        for beginning in self._beginnings:
+            if last not in beginning:
+                continue
+            longest = min(len(beginning), len(self.text) - self._first_char)
             for length in range(longest, 0, -1):
-                if self.text.endswith(stop[:length]):
+                if self.text.endswith(beginning[:length]):
                     safe = min(safe, len(self.text) - length)
                     break
         for regex in self._regexes:

@@ -106,6 +106,31 @@ def test_all_choices_take_one_step_and_each_token_once() -> None:
     assert cached_texts(core) == [list(range(2, 12)), [*range(2, 12), 24]]
 
 
+class CountingModel(HistoryModel):
+    """Notes how many rows of logits each step gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[int] = []
+
+    def forward(self, batch: ForwardBatch, kv: KVTensors) -> torch.Tensor:
+        self.rows.append(len(batch.logit_rows))
+        return super().forward(batch, kv)
+
+
+def test_a_step_gives_no_more_logits_than_allowed() -> None:
+    model = CountingModel()
+    core = make_core(model=model, score_tokens=5)
+    rng = random.Random(4)
+    texts = [[2 + i, *(rng.randrange(2, VOCAB) for _ in range(12))] for i in range(6)]
+    asks = [Ask(text[:6], choices=[text[6:], text[5:8]]) for text in texts]
+    run_all(core, asks)
+    for ask in asks:
+        ask.check()
+    assert max(model.rows) == 5
+    assert sum(model.rows) == sum(ask.request.num_tokens - 5 for ask in asks)
+
+
 def test_the_chosen_one_serves_what_follows() -> None:
     core = make_core(400)
     ask = Ask(range(2, 12), choices=[[30, 31], [20, 21, 22], [20, 21]], alone=[[20, 9]], best=1)
