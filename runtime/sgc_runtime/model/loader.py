@@ -68,8 +68,8 @@ def load_model(
     kernels = select_kernels(where, number_format, config.head_dim, group)
     products = Products(source, kernels, where, number_format, weights, kept_in)
     loaded = _Assembly(config, products, where).build()
-    # Beside the first calls: the first load of a model is not to wait for the disk.
-    threading.Thread(target=products.converted.save, name="sgc-keep").start()
+    # Beside the first calls, which are not to wait for the disk; not lost when the process ends.
+    threading.Thread(target=products.converted.save, name="sgc-keep", daemon=False).start()
     model = LlamaModel(config, loaded, kernels, number_format, where)
     return LoadedModel(model, config, _name(place))
 
