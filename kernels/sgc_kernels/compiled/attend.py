@@ -75,7 +75,9 @@ def make_attend(target: Target, form: Format, head_dim: int, group: int) -> Call
         while unit < units:
             item = items + unit // kv_heads * item_bytes
             head = unit % kv_heads
-            if load_int(item + 8) <= few_tokens:
+            if few_tokens == 0:  # known while translating: `few` is not even compiled
+                many(step, item, head, scratch)
+            elif load_int(item + 8) <= few_tokens:
                 few(step, item, head, scratch)
             else:
                 many(step, item, head, scratch)

@@ -123,6 +123,13 @@ def _type(annotation: ast.expr | None) -> ir.Type:
     return _TYPES["None" if annotation is None else ast.unparse(annotation)]
 
 
+def _known_compare(ops: Sequence[ast.cmpop], values: Sequence[Any]) -> bool:
+    known = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+    known |= {"==": operator.eq, "!=": operator.ne}
+    pairs = zip(ops, itertools.pairwise(values), strict=True)
+    return all(known[_ORDER[type(op)]](a, b) for op, (a, b) in pairs)
+
+
 class _Body:
     """Translates one function's statements, in order."""
 
@@ -311,8 +318,10 @@ class _Body:
         assert isinstance(node.op, ast.USub)
         return self._binary(ast.Sub(), 0, value)
 
-    def _compare(self, node: ast.Compare) -> ir.Value:
+    def _compare(self, node: ast.Compare) -> Value:
         values = [self._value(part) for part in (node.left, *node.comparators)]
+        if not any(isinstance(value, ir.Value) for value in values):
+            return _known_compare(node.ops, values)
         tests = []
         for op, (a, b) in zip(node.ops, itertools.pairwise(values), strict=True):
             left, right = self._alike(a, b)
