@@ -69,14 +69,17 @@ def _version() -> str:
 
 def _program_digest(program: Runnable) -> str:
     from sgc.compile import CompiledProgram
+    from sgc.lang.reach import PLAIN
     from sgc.program import Program
     from sgc_ir.codec import encode
 
     if isinstance(program, CompiledProgram):
         return _digest([encode(_without_places(program.graph))])
     assert isinstance(program, Program)
-    name = program.name.encode()
-    return _digest([name, *(path.read_bytes() for path in _files(program))])
+    files = [path.read_bytes() for path in _files(program)]
+    # Sorted: sets of texts have another order in every process.
+    values = sorted(repr(v) for v in _reach(program) if isinstance(v, PLAIN))
+    return _digest([program.name.encode(), *files, repr(values).encode()])
 
 
 def _without_places(program: Graphs) -> Graphs:

@@ -45,6 +45,11 @@ def journal_path(output: Path | None) -> Path | None:
     return output.with_name(output.name + ".journal")
 
 
+def journal_files(path: Path) -> list[Path]:
+    """The files that a journal at `path` may consist of."""
+    return [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")]
+
+
 def open_journal(path: Path, options: JournalOptions, fingerprint: Mapping[str, Any]) -> Journal:
     """The journal of a run that begins or goes on.
 

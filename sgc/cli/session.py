@@ -32,6 +32,7 @@ from sgc.cli.records import failed_record, record_of, unavailable
 from sgc.cli.resuming import (
     JournalOptions,
     discard_journal,
+    journal_files,
     journal_path,
     open_journal,
     open_rows,
@@ -172,9 +173,11 @@ def _check_paths(request: Request) -> None:
     check_output(request.stats, taken)
     check_output(request.record, {**taken, "--stats file": request.stats})
     journal = journal_path(request.output)
-    for what, path in {**taken, "statistics": request.stats}.items():
-        if journal is not None and path is not None and is_same_file(journal, path):
-            raise CommandError(f"the journal {journal} is the {what}", "write to another file")
+    own = [] if journal is None else journal_files(journal)
+    for what, path in {**taken, "statistics": request.stats, "record": request.record}.items():
+        for file in own:
+            if path is not None and is_same_file(file, path):
+                raise CommandError(f"the journal {file} is the {what}", "write to another file")
 
 
 def _load(backend: Backend) -> float:

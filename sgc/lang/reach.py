@@ -18,7 +18,7 @@ from sgc.lang.source import is_library, is_own_module
 from sgc.lang.tools import Tool
 
 MAX_OBJECTS = 5000
-_PLAIN = (str, bytes, int, float, bool, complex, type(None))
+PLAIN = (str, bytes, int, float, bool, complex, type(None))
 _FIXED = (BuiltinFunctionType, CodeType, ModuleType, re.Pattern, PurePath, Tool, range)
 
 
@@ -34,7 +34,7 @@ def reach(fn: Any, values: Iterable[Any] = ()) -> list[Any] | None:
     while todo:
         value = todo.pop()
         found.append(value)
-        if isinstance(value, (*_PLAIN, *_FIXED)) or id(value) in seen:
+        if isinstance(value, (*PLAIN, *_FIXED)) or id(value) in seen:
             continue
         seen.add(id(value))
         parts = _parts(value)
@@ -52,7 +52,7 @@ def unchanged(before: list[Any], now: list[Any] | None) -> bool:
 def _same(a: Any, b: Any) -> bool:
     if a is b:
         return True
-    if type(a) is not type(b) or not isinstance(a, _PLAIN):
+    if type(a) is not type(b) or not isinstance(a, PLAIN):
         return False
     return bool(a == b) if isinstance(a, str | bytes | int) else repr(a) == repr(b)
 

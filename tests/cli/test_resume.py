@@ -235,6 +235,27 @@ def test_the_journal_must_not_be_an_input(bench: Bench) -> None:
     refused(bench.run(inputs="out.jsonl.journal"), "is the input")
 
 
+@pytest.mark.parametrize("name", ["out.jsonl.journal", "out.jsonl.journal-wal"])
+def test_the_journal_must_not_be_the_record(bench: Bench, name: str) -> None:
+    refused(bench.run("--record", name), "is the record")
+    refused(bench.run("--stats", name), "is the statistics")
+    assert not bench.read()
+    assert not bench.read(name)
+
+
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+def test_another_constant_of_a_module_is_refused(bench: Bench, mode: str) -> None:
+    bench.write("constants.py", "FIRST = 'First'\n")
+    text = PROGRAM.replace("import sgc\n", "import sgc\nfrom constants import FIRST\n", 1)
+    bench.write("work.py", text.replace('f"First ', 'f"{FIRST} '))
+    bench.broken = {"second Bo"}
+    assert bench.run("--mode", mode).code == 1
+    bench.broken = set()
+    bench.write("constants.py", "FIRST = 'The first'\n")
+    sys.modules.pop("constants", None)
+    refused(bench.run("--mode", mode, "--resume"), "program is another one")
+
+
 # -- records
 
 
