@@ -23,6 +23,7 @@ from sgc_runtime.journal.digests import DIGEST_BYTES
 
 FORMAT = "sgc-record"
 VERSION = 1
+_TEXTS = ("node", "kind", "prompt", "results")  # members of a call line
 
 
 def header_line(name: str, template: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,6 +39,19 @@ def check_header(line: Any, path: str) -> None:
         raise RecordError(
             f"{path} has version {line.get('version')}, this sgc reads {VERSION}; record it again"
         )
+    if not isinstance(line.get("backend"), str) or not _is_template(line.get("chat_template")):
+        raise RecordError(f"{path} has a header without backend or template; record it again")
+
+
+def is_entry(line: Any) -> bool:
+    """Whether a line can be one of a session: a call or a rendering."""
+    if not isinstance(line, dict):
+        return False
+    if "rendering" in line:
+        return _are(str, line["rendering"], line.get("text")) and _is_hex(line["rendering"])
+    if type(line.get("row")) is not int or not _are(str, *(line.get(n) for n in _TEXTS)):
+        return False
+    return isinstance(line.get("params"), dict) and isinstance(line.get("media"), list)
 
 
 def call_line(call: Call, media: Sequence[str], results: Sequence[CallResult]) -> dict[str, Any]:
@@ -62,7 +76,7 @@ def call_key(call: Call, media: Sequence[str]) -> dict[str, Any]:
 
 
 def results_of(line: Mapping[str, Any]) -> list[CallResult]:
-    """The results of a call line."""
+    """The results of a call line. Raises ValueError or TypeError for damaged ones."""
     return unpack_results(b64decode(line["results"]))
 
 
@@ -117,6 +131,26 @@ def rendering_key(messages: Sequence[Message], add_generation_prompt: bool) -> b
     """Digest of what a template is asked to render."""
     text = encode({"messages": [dict(m) for m in messages], "open": add_generation_prompt})
     return _hash(text.encode())
+
+
+def _are(kind: type, *values: Any) -> bool:
+    return all(isinstance(value, kind) for value in values)
+
+
+def _is_hex(text: str) -> bool:
+    try:
+        bytes.fromhex(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_template(facts: Any) -> bool:
+    if not isinstance(facts, dict) or not isinstance(facts.get("control_tokens"), list):
+        return False
+    if facts.get("kind") == "jinja":
+        return isinstance(facts.get("variables"), dict) and "source" in facts
+    return facts.get("kind") in ("chatml", "renderings")
 
 
 def _hash(data: bytes) -> bytes:

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from sgc_ir.errors import RecordError
 from sgc_ir.params import CallResult
@@ -15,6 +15,7 @@ from sgc_runtime.backends.record_file import (
     check_header,
     digest,
     encode,
+    is_entry,
     media_digest,
     results_of,
     template_of,
@@ -53,11 +54,13 @@ class ReplayBackend:
     def _read_all(self) -> dict[str, Any]:
         header: dict[str, Any] | None = None
         session: dict[bytes, list[int]] = {}
-        for at, line in self._lines():
+        for number, (at, line) in enumerate(self._lines(), 1):
             if "format" in line or header is None:
                 check_header(line, self._path)
                 self._found |= session
                 header, session = line, {}
+            elif not is_entry(line):
+                self._refuse(number)
             elif "rendering" in line:
                 self._renderings[bytes.fromhex(line["rendering"])] = line["text"]
             else:
@@ -76,12 +79,15 @@ class ReplayBackend:
                 return  # torn by a crash
             try:
                 line = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 line = None
             if not isinstance(line, dict):
-                raise RecordError(f"{self._path}:{number} is no line of a record; record it again")
+                self._refuse(number)
             yield at, line
             at += len(text)
+
+    def _refuse(self, number: int) -> NoReturn:
+        raise RecordError(f"{self._path}:{number} is no line of a record; record it again")
 
     def identity(self) -> Mapping[str, Any]:
         """What results depend on, for a journal."""
@@ -108,7 +114,13 @@ class ReplayBackend:
             raise RecordError(f"{self._path}: {self._miss(key)}; record the run again")
         turn = self._served.get(code, 0)
         self._served[code] = turn + 1
-        return results_of(self._line(places[min(turn, len(places) - 1)]))
+        try:
+            return results_of(self._line(places[min(turn, len(places) - 1)]))
+        except (ValueError, TypeError) as error:
+            where = f"row {key['row']} node {key['node']}"
+            raise RecordError(
+                f"{self._path}: the results of {where} are damaged ({error}); record the run again"
+            ) from error
 
     def _line(self, at: int) -> dict[str, Any]:
         self._file.seek(at)

@@ -144,3 +144,40 @@ def test_files_that_cannot_be_had_are_refused(tmp_path: Path) -> None:
 def test_a_full_disk_fails_the_call() -> None:
     with pytest.raises(sgc.GenerationError, match="cannot record to /dev/full: No space left"):
         run(RecordingBackend(scripted(), "/dev/full"), "a")
+
+
+def _changed(line: bytes, **members: Any) -> bytes:
+    return json.dumps({**json.loads(line), **members}).encode()
+
+
+def test_damaged_lines_are_refused_by_their_number(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    recording = RecordingBackend(scripted(), path)
+    run(recording, "a", parallel=1)
+    recording.close()
+    header, call, *rest = path.read_bytes().splitlines()
+    rendering = b'{"rendering": "zz", "text": ""}'
+    for damaged in (b"{}", _changed(call, row=[1]), _changed(call, params=3), rendering):
+        path.write_bytes(b"\n".join([header, damaged, *rest, b""]))
+        with pytest.raises(BackendError, match=":2 is no line of a record"):
+            ReplayBackend(path)
+    path.write_bytes(b"[" * 100_000 + b"\n")
+    with pytest.raises(BackendError, match=":1 is no line of a record"):
+        ReplayBackend(path)
+    for template in (None, {}, {"kind": "jinja", "control_tokens": []}):
+        path.write_bytes(_changed(header, chat_template=template) + b"\n" + call + b"\n")
+        with pytest.raises(BackendError, match="header without backend or template"):
+            ReplayBackend(path)
+
+
+@pytest.mark.parametrize("results", ["!!!", "kg==", "wA==", "kQE="])
+def test_damaged_results_fail_their_node(tmp_path: Path, results: str) -> None:
+    path = tmp_path / "r"
+    recording = RecordingBackend(scripted(), path)
+    run(recording, "a", parallel=1)
+    recording.close()
+    header, *calls = path.read_bytes().splitlines()
+    lines = [header, *(_changed(call, results=results) for call in calls)]
+    path.write_bytes(b"\n".join([*lines, b""]))
+    with pytest.raises(sgc.GenerationError, match=r"the results of row 0 node .* are damaged"):
+        run(ReplayBackend(path), "a")
