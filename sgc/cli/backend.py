@@ -36,9 +36,9 @@ class BackendSettings:
     seam: Literal["canonical", "splice"] = _setting(
         "canonical", "encode the last tokens before a text anew, or never"
     )
-    order: Literal["dfs", "lpm", "fcfs"] = _setting(
-        "dfs",
-        "serve first: calls that share a prefix, the longest cached prefix, or who came first",
+    order: Literal["lpm", "dfs", "fcfs"] = _setting(
+        "lpm",
+        "serve first: the longest cached prefix, calls that share a prefix, or who came first",
     )
     cache: bool = _setting(True, "do not keep the KV of prefixes for later calls")
 

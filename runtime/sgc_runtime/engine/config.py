@@ -22,9 +22,10 @@ class EngineConfig:
         reserve: share of the tokens that running gens may still make for which memory is kept
             free at admission; 1 means that nothing is ever retracted.
         share_min_tokens: a request waits for a prefix that another one computes right now if it
-            saves at least so many tokens.
+            saves at least so many tokens. It waits for about one step, in which others are
+            served instead, so few tokens are enough.
         scan_limit: waiting requests that are looked at in one step.
-        order: `dfs`, `lpm` or `fcfs`; see `order.PrefixOrder`.
+        order: `lpm`, `dfs` or `fcfs`; see `order.PrefixOrder`.
         priorities: serve program instances that have begun before new ones, and leave them the
             memory that they will need; not with `fcfs`.
         cohort: instances that begin one after another and are served as equals.
@@ -40,9 +41,9 @@ class EngineConfig:
     score_tokens: int = 256
     max_prefill_streak: int = 0
     reserve: float = 0.5
-    share_min_tokens: int = 16
+    share_min_tokens: int = 4
     scan_limit: int = 512
-    order: str = "dfs"
+    order: str = "lpm"
     priorities: bool = True
     cohort: int = 16
     turn_tokens: int = 16_384

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sgc_ir.errors import BackendError
 
-ORDERS = ("dfs", "lpm", "fcfs")
+ORDERS = ("lpm", "dfs", "fcfs")
 SEAMS = ("canonical", "splice")
 WEIGHTS = ("auto", "dense", "int4", "int8")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -35,8 +35,8 @@ class EngineOptions:
         max_running: sequences that are computed at once.
         prefill_tokens: prompt tokens that one step computes at most.
         reserve: see `EngineConfig`.
-        order: which waiting call is served next: `dfs` (those that share a prefix together),
-            `lpm` (longest cached prefix first) or `fcfs` (first come, first served).
+        order: which waiting call is served next: `lpm` (longest cached prefix first), `dfs`
+            (those that share a prefix together) or `fcfs` (first come, first served).
     """
 
     dtype: str | None = None
@@ -49,7 +49,7 @@ class EngineOptions:
     max_running: int = 128
     prefill_tokens: int = 1024
     reserve: float = 0.5
-    order: str = "dfs"
+    order: str = "lpm"
 
     def __post_init__(self) -> None:
         if self.kv_tokens is not None and self.kv_memory is not None:

@@ -91,22 +91,28 @@ class PrefixWalk:
 
     # -- longest match first ------------------------------------------------------------------
 
-    def begin_longest(self) -> None:
-        """Go to the places with the longest cached prefix first."""
-        ends = sorted(self._ends(), key=lambda end: end[0])  # the last frame comes first
-        self._frames = [frame for _, frame in ends]
+    def begin_longest(self, places: int) -> None:
+        """Go to the places with the longest cached prefix first, of `places` that are looked up:
+        where it served last and where most wait."""
+        ends = sorted(self._ends(places), key=lambda end: -end[0])
+        self._frames = [frame for _, frame in reversed(ends)]  # the last frame comes first
 
-    def _ends(self) -> Iterator[tuple[int, _Frame]]:
-        """Where the cached part of the trie ends, and after how many tokens; heavier first."""
+    def _ends(self, places: int) -> Iterator[tuple[int, _Frame]]:
+        """Where the cached part of the trie ends, and after how many tokens."""
         stack, looked_at = [self._root], 0
         while stack:
             place = stack.pop()
+            if looked_at == places:
+                yield 0, self._frame(place, None)
+                continue
             looked_at += 1
             at = self._look_up(place)
-            if looked_at > self._limit or at is None or at.end < place.end:
+            if at is None or at.end < place.end:
                 yield at.end if at is not None else 0, self._frame(place, None)
                 continue
             inside = self._cached_children(place, at)
+            # The active one is looked up next, then the heaviest.
+            inside.sort(key=lambda child: (child is place.active, child.count.bit_length()))
             stack += inside
             if place.requests or len(inside) < len(place.children):
                 yield place.end, _Frame(place, self._others(place, inside))
