@@ -19,9 +19,12 @@ from sgc_runtime.engine.request import Outcome, Request
 from sgc_runtime.engine.scheduler import Scheduler
 
 
-def step_seconds(order: str, waiting: int, groups: int = 400, steps: int = 200) -> float:
+def step_seconds(
+    order: str, waiting: int, groups: int = 400, steps: int = 200
+) -> tuple[float, float]:
     """The median step of `Scheduler.plan` and `computed` without a model, with `waiting` requests
-    of 132 tokens that share 120 with others of their group and generate 4."""
+    of 132 tokens that share 120 with others of their group and generate 4; and how many requests
+    a step begins."""
     config = EngineConfig(kv_tokens=50_000, order=order)
     scheduler = Scheduler(PrefixCache(config.kv_tokens), config, Metrics())
     rng = random.Random(0)
@@ -30,7 +33,8 @@ def step_seconds(order: str, waiting: int, groups: int = 400, steps: int = 200) 
         scheduler.add(
             _request([*heads[i % groups], *(rng.randrange(50_000) for _ in range(12))], i)
         )
-    return median(_step(scheduler) for _ in range(steps))
+    seconds = median(_step(scheduler) for _ in range(steps))
+    return seconds, (waiting - len(scheduler.waiting)) / steps
 
 
 def _request(prompt: list[int], instance: int) -> Request:
@@ -60,9 +64,14 @@ def _ignore(request: Request, outcome: Outcome) -> None:
 
 def main() -> None:
     """Print milliseconds a step for each order."""
-    for order in ("dfs", "lpm", "fcfs"):
-        few, many = (1e3 * step_seconds(order, n) for n in (20_000, 100_000))
-        print(f"{order:5} {few:7.3f} ms with 20,000 waiting, {many:7.3f} ms with 100,000")
+    for order in ("lpm", "dfs", "fcfs"):
+        for waiting in (10_000, 100_000):
+            seconds, begun = step_seconds(order, waiting)
+            print(
+                f"{order:5} {waiting:7,} waiting: {1e3 * seconds:6.3f} ms a step, which begins "
+                f"{begun:4.1f} requests",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -20,34 +20,36 @@ from sgc_runtime.sampling.row import SamplingRow
 
 VOCAB_SIZE = 64
 _TOKEN = 5  # what the model always says
-_READY_S = 60
+STEP_S = 0.004
+TOKEN_S = 0.0006  # a token of a prompt, measured with the default model on two cores
 
 
 class SilentModel:
     """Logits `[rows, vocab_size]` that always favour one token; writes no KV.
 
     Args:
-        ready: the first step waits until this is true. A model that computes nothing would
-            outrun the rows that still come; a real one's first step leaves them time.
+        seconds: how long a step with so many tokens takes; rows come meanwhile, as they do
+            beside a real model.
     """
 
     def __init__(
-        self, vocab_size: int = VOCAB_SIZE, ready: Callable[[], bool] | None = None
+        self, vocab_size: int = VOCAB_SIZE, seconds: Callable[[int], float] | None = None
     ) -> None:
-        self._vocab_size, self._ready = vocab_size, ready
+        self._vocab_size, self._seconds = vocab_size, seconds
         self.tokens = 0
 
     def forward(self, batch: Any, kv: Any) -> torch.Tensor:
-        end = time.monotonic() + _READY_S
-        while self._ready is not None and not self._ready():
-            if time.monotonic() > end:
-                raise TimeoutError(f"the rows did not come within {_READY_S} s")
-            time.sleep(0.01)
-        self._ready = None
+        if self._seconds is not None:
+            time.sleep(self._seconds(len(batch.input_ids)))
         self.tokens += len(batch.input_ids)
         logits = torch.zeros(len(batch.logit_rows), self._vocab_size)
         logits[:, _TOKEN] = 1.0
         return logits
+
+
+def step_seconds(num_tokens: int) -> float:
+    """What the default model takes for a step of so many tokens, roughly."""
+    return STEP_S + TOKEN_S * num_tokens
 
 
 class _Bytes:

@@ -111,13 +111,13 @@ class SgcEngine:
         return Counted(asked, counting.tokens, made, scored, _shares(total, watch.seconds))
 
 
-def run_job(job: Job, backend: Any) -> list[Any]:
-    """The states of all rows; EOS never ends a gen."""
+def run_job(job: Job, backend: Any, parallel: int | None = None) -> list[Any]:
+    """The states of all rows, `parallel` at a time (all at once); EOS never ends a gen."""
     runnable: Runnable = job.program
     states = runnable.run_batch(
         list(job.rows),
         backend=backend,
-        parallel=len(job.rows),
+        parallel=parallel or len(job.rows),
         options={"ignore_eos": True, "temperature": 0.0},
     )
     for state in states:
