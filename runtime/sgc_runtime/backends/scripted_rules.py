@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 import jsonschema
 import regex
 
-from sgc_ir.params import SamplingParams
 from sgc_runtime.backends.alphabet import representatives
 from sgc_runtime.executor.values import refuse_constant
 
@@ -96,22 +95,7 @@ class JsonRule:
         return Limit(end, complete=not is_number)
 
 
-def rule_of(params: SamplingParams) -> Rule | None:
-    """The rule of a gen's constraint, or None."""
-    if params.regex is not None:
-        return _regex_rule(params.regex)
-    if params.dtype is not None:
-        return _regex_rule(_DTYPES[params.dtype])
-    if params.json_schema is not None:
-        return JsonRule(params.json_schema)
-    if params.grammar is not None:
-        from sgc_runtime.backends.scripted_grammar import grammar_rule  # lark only when needed
-
-        return grammar_rule(params.grammar)
-    return None
-
-
-_DTYPES = {
+DTYPES = {
     "int": f"(?:{INT})[ \n]?",
     "float": f"(?:{FLOAT})[ \n]?",
     "bool": "True|False",
@@ -120,5 +104,6 @@ _DTYPES = {
 
 
 @lru_cache(maxsize=256)
-def _regex_rule(pattern: str) -> RegexRule:
+def regex_rule(pattern: str) -> RegexRule:
+    """The rule of a pattern, made once."""
     return RegexRule(pattern)
