@@ -64,7 +64,7 @@ def _request(
             call.seeds[sample],
             prompt,
             held_back=watcher.held_back(),
-            healing=loaded.healing(healed),
+            healing=loaded.healing(healed),  # its own: both take every token
         ),
         watcher=watcher,
         prefix=stream.prefix,
