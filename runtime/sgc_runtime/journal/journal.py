@@ -175,7 +175,7 @@ def resume_journal(path: Path, fingerprint: Mapping[str, Any]) -> Journal:
     Raises JournalError when there is none, when it is in use or damaged, and when the run was
     another one; then the message says what differs.
     """
-    if not path.exists():
+    if not path.exists() and not Path(f"{path}-wal").exists():
         raise JournalError(
             f"there is no journal {path}: the run has ended, or it kept none; run without --resume"
         )
@@ -191,7 +191,8 @@ def resume_journal(path: Path, fingerprint: Mapping[str, Any]) -> Journal:
 def _check_same(store: Store, fingerprint: Mapping[str, Any]) -> None:
     if not store.started:
         raise JournalError(
-            f"{store.path} holds nothing: the run was ended before it began; run without --resume"
+            f"{store.path} holds nothing: the run was ended before it began, or the file was moved "
+            f"without {store.path.name}-wal; bring that back, or run without --resume"
         )
     store.check()
     found = differences(store.fact(_FINGERPRINT) or {}, fingerprint)

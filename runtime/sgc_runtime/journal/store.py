@@ -83,6 +83,7 @@ class Store:
         Raises JournalError for a file that is missing, in use by another run, damaged, or
         something else than a journal of this version.
         """
+        _check_whole(path)
         lock = _locked(path, create)
         try:
             begin = lock.begin(len(_MAGIC))
@@ -232,6 +233,16 @@ class Store:
 
     def _many(self, statement: str, values: Iterable[tuple[Any, ...]]) -> None:
         self._connection.executemany(statement, values)
+
+
+def _check_whole(path: Path) -> None:
+    """Raise JournalError where a write-ahead log was left behind: sqlite would delete it."""
+    log = Path(f"{path}-wal")
+    if log.exists() and not path.exists():
+        raise JournalError(
+            f"{log} is the rest of a journal that was moved without it; move it along, or delete "
+            "it if that run is of no use any more"
+        )
 
 
 def _locked(path: Path, create: bool) -> FileLock:

@@ -130,7 +130,8 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 
 def test_a_file_that_was_deleted_meanwhile_is_not_taken(tmp_path: Path) -> None:
     first = Store.open(tmp_path / "j", create=True)
-    (tmp_path / "j").unlink()
+    for file in list(tmp_path.iterdir()):  # the log too
+        file.unlink()
     second = Store.open(tmp_path / "j", create=True)
     second.start({"fingerprint": 2})
     first.close()
@@ -156,3 +157,13 @@ def test_a_transaction_that_raises_leaves_nothing(tmp_path: Path) -> None:
         broken()
     assert store.row(0) is None
     store.close()
+
+
+def test_a_log_that_was_left_behind_is_kept(tmp_path: Path) -> None:
+    log = tmp_path / "out.journal-wal"
+    log.write_bytes(b"what a killed run had finished")
+    for create in (True, False):
+        with pytest.raises(JournalError, match=r"out\.journal-wal is the rest of a journal"):
+            Store.open(tmp_path / "out.journal", create=create)
+    assert log.exists()
+    assert not (tmp_path / "out.journal").exists()
