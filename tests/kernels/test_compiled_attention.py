@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -126,3 +127,21 @@ def test_unknown_shapes_are_refused() -> None:
     assert not can_attend(torch.bfloat16, 80, 3)
     assert not can_attend(torch.bfloat16, 512, 3)
     assert not can_attend(torch.float64, 64, 3)
+
+
+def test_threads_may_plan_at_the_same_time() -> None:
+    """Two engines on one loaded model: neither disturbs the other's step."""
+    backend = CompiledAttention()
+    steps = [
+        Step(TreeStep((Sequence(1, 40 + n, -1, 0),) * (n + 2), None, n), torch.float32, 64, 3)
+        for n in range(4)
+    ]
+
+    def right(step: Step) -> bool:
+        expected = step.formula()
+        return all(
+            torch.allclose(step.run(backend).double(), expected, atol=2e-5) for _ in range(100)
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(right, steps))

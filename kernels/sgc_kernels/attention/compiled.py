@@ -7,6 +7,8 @@ parts are put together by their log-sum-exp.
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import torch
 
@@ -15,6 +17,8 @@ from sgc_kernels.compiled import cut_block as at
 from sgc_kernels.compiled import step as st
 from sgc_kernels.compiled.machine_code import load_machine_code, parallel_call
 from sgc_kernels.compiled.target import FORMATS, Target, host_target
+
+Items = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 _ALL = 1 << 40  # a window that hides nothing
 _FEW = 16  # queries from which a sequence reads its context often enough by itself
@@ -28,94 +32,132 @@ def can_attend(dtype: torch.dtype, head_dim: int, group: int, target: Target | N
 
 
 class CompiledAttention:
-    """The backend; keeps scratch memory between steps."""
+    """The backend; each thread that plans keeps its memory between steps, so a plan is void once
+    the same thread makes the next one."""
 
     name = "compiled"
 
     def __init__(self, target: Target | None = None) -> None:
         self._target = target or host_target()
-        self._scratch = torch.empty(0, dtype=torch.uint8)
+        self._rooms = _Rooms()
 
     def plan(self, meta: AttentionMeta, shape: AttentionShape) -> AttentionPlan:
-        return _CompiledPlan(meta, shape, self._target, self._room(shape))
+        threads = torch.get_num_threads() if parallel_call() is not None else 1
+        rooms = self._rooms.by_shape
+        room = rooms.get((shape, threads))
+        if room is None:
+            room = rooms[shape, threads] = _Room(shape, self._target, threads)
+        return _CompiledPlan(meta, shape, room)
 
-    def _room(self, shape: AttentionShape) -> torch.Tensor:
-        layout = st.Layout(self._target, FORMATS[shape.dtype], shape.head_dim, _group(shape))
-        needed = torch.get_num_threads() * layout.scratch_bytes
-        if self._scratch.numel() < needed:
-            self._scratch = torch.empty(needed, dtype=torch.uint8)
-        return self._scratch
+
+class _Numbers:
+    """64-bit integers that kernels read and write; grows, and is never cleared."""
+
+    def __init__(self) -> None:
+        self._grow(1)
+
+    def _grow(self, count: int) -> None:
+        self.values = np.empty(count, np.int64)
+        self.address = int(self.values.ctypes.data)
+
+    def at_least(self, count: int) -> _Numbers:
+        if len(self.values) < count:
+            self._grow(2 * count)
+        return self
+
+
+class _Room:
+    """What the steps of one shape use one after the other."""
+
+    def __init__(self, shape: AttentionShape, target: Target, threads: int) -> None:
+        self.code = load_machine_code(shape.dtype, shape.head_dim, _group(shape), target)
+        self.threads = threads
+        layout = st.Layout(target, FORMATS[shape.dtype], shape.head_dim, _group(shape))
+        self.scratch = torch.empty(threads * layout.scratch_bytes, dtype=torch.uint8)
+        self.step = np.zeros(st.STEP_WORDS, np.int64)
+        self.step_address = int(self.step.ctypes.data)
+        stride = shape.num_kv_heads * shape.head_dim * shape.dtype.itemsize
+        self.step[st.SCRATCH // 8] = self.scratch.data_ptr()
+        self.step[st.STRIDE // 8] = stride
+        self.step[st.HEADS // 8] = shape.num_heads
+        self.step[st.KV_HEADS // 8] = shape.num_kv_heads
+        self.step[st.SCALE // 8 : st.SCALE // 8 + 1].view(np.float32)[0] = shape.scale
+        self.cut = np.zeros(at.CUT_WORDS, np.int64)
+        self.cut_address = int(self.cut.ctypes.data)
+        self.cut[at.KV_HEADS // 8] = shape.num_kv_heads
+        self.cut[at.NUM_THREADS // 8] = threads
+        self.cut[at.FEW // 8] = _FEW
+        self.work, self.items, self.rows = _Numbers(), _Numbers(), _Numbers()
+        self.partials = torch.empty(0, dtype=torch.float32)
+
+    def partial_results(self, count: int) -> int:
+        """Address of `count` float32."""
+        if self.partials.numel() < count:
+            self.partials = torch.empty(2 * count, dtype=torch.float32)
+        return self.partials.data_ptr()
+
+
+class _Rooms(threading.local):
+    """Those of one thread, by shape and number of threads that compute."""
+
+    def __init__(self) -> None:
+        self.by_shape: dict[tuple[AttentionShape, int], _Room] = {}
 
 
 class _CompiledPlan:
-    def __init__(
-        self, meta: AttentionMeta, shape: AttentionShape, target: Target, scratch: torch.Tensor
-    ) -> None:
-        self._code = load_machine_code(shape.dtype, shape.head_dim, _group(shape), target)
-        self._parallel, self._threads = parallel_call(), torch.get_num_threads()
-        if self._parallel is None:
-            self._threads = 1
-        self._kept: list[object] = [meta, scratch]
-        self._step = np.zeros(st.STEP_WORDS, np.int64)
-        self._address = self._step.ctypes.data
-        self._cut(meta, shape)
-        self._set(st.SCRATCH, scratch.data_ptr())
-        self._set(st.STRIDE, shape.num_kv_heads * shape.head_dim * shape.dtype.itemsize)
-        self._set(st.HEADS, shape.num_heads)
-        self._set(st.KV_HEADS, shape.num_kv_heads)
-        self._set(st.SLOTS, meta.kv_slots.data_ptr())
-        self._step[st.SCALE // 8 : st.SCALE // 8 + 1].view(np.float32)[0] = shape.scale
+    def __init__(self, meta: AttentionMeta, shape: AttentionShape, room: _Room) -> None:
+        self._code, self._threads = room.code, room.threads
+        self._parallel = parallel_call()
+        self._kept = (meta, room)
+        self._step, self._address = room.step, room.step_address
+        self._cut(meta, shape, room)
 
-    def _set(self, word: int, value: int) -> None:
-        self._step[word // 8] = value
-
-    def _cut(self, meta: AttentionMeta, shape: AttentionShape) -> None:
+    def _cut(self, meta: AttentionMeta, shape: AttentionShape, room: _Room) -> None:
         """Parts and items of the step, see `sgc_kernels.compiled.cut`."""
-        num_seqs, num_tokens = len(meta.qo_indptr) - 1, int(meta.qo_indptr[-1])
-        block = np.zeros(at.CUT_WORDS, np.int64)
-        sizes = (num_seqs, 4 * num_seqs + 4, 8 * num_seqs, num_tokens, num_tokens + 1, num_tokens)
-        room = np.empty(sum(sizes), np.int64)
-        places = room.ctypes.data + 8 * np.cumsum([0, *sizes[:-1]])
-        names = (at.ORDER, at.STACK, at.PARTS, at.POSITIONS, at.FIRST_PARTIAL, at.CURSOR)
-        for name, place in zip(names, places.tolist(), strict=True):
-            block[name // 8] = place
-        values = {
-            at.NUM_SEQUENCES: num_seqs,
-            at.QO: meta.qo_indptr.data_ptr(),
-            at.KV: meta.kv_indptr.data_ptr(),
-            at.SLOTS: meta.kv_slots.data_ptr(),
-            at.KV_HEADS: shape.num_kv_heads,
-            at.NUM_THREADS: self._threads,
-            at.FEW: _FEW,
-        }
-        for name, value in values.items():
-            block[name // 8] = value
-        self._code.call["count"](block.ctypes.data)
-        num_items, num_rows = int(block[at.NUM_ITEMS // 8]), int(block[at.NUM_ROWS // 8])
-        items, rows = np.empty((num_items, st.ITEM), np.int64), np.empty(2 * num_rows, np.int64)
-        block[at.ITEMS // 8], block[at.ROWS // 8] = items.ctypes.data, rows.ctypes.data
-        self._code.call["fill"](block.ctypes.data)
-        # Large items first, so that no thread is left alone with one at the end.
-        items = items[np.argsort(-(items[:, 1] * items[:, 3]), kind="stable")]
-        self._make_partials(int(block[at.NUM_PARTIALS // 8]), shape)
-        self._kept += [room, items, rows]
-        self._set(st.ITEMS, items.ctypes.data)
-        self._set(st.ROWS, rows.ctypes.data)
-        self._set(st.UNITS, num_items * shape.num_kv_heads)
-        self._set(st.TOKENS, num_tokens)
-        self._set(st.POSITIONS, int(block[at.POSITIONS // 8]))
-        self._set(st.FIRST_PARTIAL, int(block[at.FIRST_PARTIAL // 8]))
-        work = (items[:, 1] * items[:, 3]).sum() * shape.num_heads * shape.head_dim
-        if work < _ALONE:
-            self._threads = 1
+        num_seqs, num_tokens = meta.qo_indptr.numel() - 1, int(meta.qo_indptr[-1])
+        cut, step = room.cut, room.step
+        place = room.work.at_least(13 * num_seqs + 3 * num_tokens + 5).address
+        for name, words in (
+            (at.ORDER, num_seqs),
+            (at.STACK, 4 * num_seqs + 4),
+            (at.PARTS, 8 * num_seqs),
+            (at.POSITIONS, num_tokens),
+            (at.FIRST_PARTIAL, num_tokens + 1),
+            (at.CURSOR, num_tokens),
+        ):
+            cut[name // 8] = place
+            place += 8 * words
+        cut[at.NUM_SEQUENCES // 8] = num_seqs
+        cut[at.QO // 8] = meta.qo_indptr.data_ptr()
+        cut[at.KV // 8] = meta.kv_indptr.data_ptr()
+        cut[at.SLOTS // 8] = step[st.SLOTS // 8] = meta.kv_slots.data_ptr()
+        self._code.call["count"](room.cut_address)
+        num_items, num_rows = int(cut[at.NUM_ITEMS // 8]), int(cut[at.NUM_ROWS // 8])
+        cut[at.ITEMS // 8] = room.items.at_least(num_items * st.ITEM).address
+        cut[at.ROWS // 8] = step[st.ROWS // 8] = room.rows.at_least(2 * num_rows).address
+        self._code.call["fill"](room.cut_address)
+        step[st.ITEMS // 8] = room.items.address
+        step[st.UNITS // 8] = num_items * shape.num_kv_heads
+        step[st.TOKENS // 8] = num_tokens
+        step[st.POSITIONS // 8] = cut[at.POSITIONS // 8]
+        step[st.FIRST_PARTIAL // 8] = cut[at.FIRST_PARTIAL // 8]
+        self._place_partials(int(cut[at.NUM_PARTIALS // 8]) * shape.num_heads, shape, room)
+        self._order(room.items.values[: num_items * st.ITEM].reshape(-1, st.ITEM), shape)
 
-    def _make_partials(self, count: int, shape: AttentionShape) -> None:
+    def _order(self, items: Items, shape: AttentionShape) -> None:
+        """Large items first, so that no thread is left alone with one at the end."""
+        work = items[:, 1] * items[:, 3]
+        if int(work.sum()) * shape.num_heads * shape.head_dim < _ALONE:
+            self._threads = 1
+        elif len(items) > 1:
+            items[:] = items[(-work).argsort(kind="stable")]
+
+    def _place_partials(self, count: int, shape: AttentionShape, room: _Room) -> None:
+        """`count` results of one head each: sums, then a maximum and a sum of weights."""
         self._merges = count > 0
-        sums = torch.empty((count, shape.num_heads, shape.head_dim), dtype=torch.float32)
-        states = torch.empty((count, shape.num_heads, 2), dtype=torch.float32)
-        self._kept += [sums, states]
-        self._set(st.PARTIAL_SUMS, sums.data_ptr())
-        self._set(st.PARTIAL_STATE, states.data_ptr())
+        sums = room.partial_results(count * (shape.head_dim + 2))
+        room.step[st.PARTIAL_SUMS // 8] = sums
+        room.step[st.PARTIAL_STATE // 8] = sums + 4 * count * shape.head_dim
 
     def run(
         self,
