@@ -48,6 +48,7 @@ class LoadedEngine:
             prefill_tokens=options.prefill_tokens,
             reserve=options.reserve,
             order=options.order,
+            priorities=options.priorities,
             cache=options.cache,
         )
         shape = (config.num_layers, num_slots, config.num_kv_heads, config.head_dim)

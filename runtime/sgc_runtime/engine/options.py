@@ -37,6 +37,7 @@ class EngineOptions:
         reserve: see `EngineConfig`.
         order: which waiting call is served next: `lpm` (longest cached prefix first), `dfs`
             (those that share a prefix together) or `fcfs` (first come, first served).
+        priorities: finish program instances that have begun before new ones begin.
     """
 
     dtype: str | None = None
@@ -50,6 +51,7 @@ class EngineOptions:
     prefill_tokens: int = 1024
     reserve: float = 0.5
     order: str = "lpm"
+    priorities: bool = True
 
     def __post_init__(self) -> None:
         if self.kv_tokens is not None and self.kv_memory is not None:
