@@ -50,9 +50,9 @@ def tiny_folder(folder: Path, kind: str = "smollm", seed: int = 0) -> Path:
     return folder
 
 
-def run(main: Callable[[], Awaitable[Any]]) -> Any:
+def run(main: Callable[[], Awaitable[Any]], limit_s: float = 120) -> Any:
     async def bounded() -> Any:
-        return await asyncio.wait_for(main(), 120)
+        return await asyncio.wait_for(main(), limit_s)
 
     return asyncio.run(bounded())
 

@@ -65,7 +65,7 @@ class Programs:
 
     def _fork(self, text: list[int], hold: Prefix | None, instance: int, left: int) -> None:
         rng = self.rng
-        if hold is not None and hold.length and rng.random() < 0.3:  # a seam: the last tokens are rolled back
+        if hold is not None and hold.length and rng.random() < 0.3:  # a seam goes back
             kept = rng.randrange(max(1, hold.length - 3), hold.length + 1)
             text, hold = text[:kept], Prefix(hold.node, kept)
         for _ in range(rng.choice([1, 1, 1, 2, 4])):

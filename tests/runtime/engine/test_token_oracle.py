@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -34,11 +33,12 @@ SHAPES = ["Tell me about {0} and {1}.", "What has {0} to do with {1}?\nAnswer:",
 SEEDED = SamplingParams(temperature=1.0, top_p=0.95, max_tokens=NUM_TOKENS, ignore_eos=True)
 TINY = {"kv_tokens": 72, "reserve": 0.0}
 ROOMY = {"kv_tokens": 4_000}
+# Each pool with each chunk and each seam; each order.
 ALL = [
-    {**pool, "prefill_tokens": chunk, "order": order, "seam": seam}
-    for pool, chunk, order, seam in product(
-        (TINY, ROOMY), (7, 512), ("dfs", "lpm", "fcfs"), ("canonical", "splice")
-    )
+    {**TINY, "prefill_tokens": 7, "order": "lpm", "seam": "splice"},
+    {**TINY, "prefill_tokens": 512, "order": "dfs", "seam": "canonical"},
+    {**ROOMY, "prefill_tokens": 7, "order": "fcfs", "seam": "canonical"},
+    {**ROOMY, "prefill_tokens": 512, "order": "lpm", "seam": "splice"},
 ]
 SOME = [
     {**TINY, "prefill_tokens": 7, "order": "dfs", "seam": "canonical"},
@@ -157,7 +157,7 @@ def check(model: LoadedModel, oracle: Oracle, num: int, options: dict[str, Any])
         return dict(zip(order, rows))
 
     with SharedModel(model, DEFAULT_MODEL, **options) as owner:
-        found = run(lambda: main(owner))
+        found = run(lambda: main(owner), limit_s=1800)
         stats = owner.stats()
     assert [found[i] for i in range(num)] == oracle.answers(num, options["seam"])
     if options["kv_tokens"] == TINY["kv_tokens"]:
