@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextvars
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.function import ProgramSpec
 from sgc.lang.tools import Tool, noting_tools, tool_named
-from sgc.runnable import Execute, Runnable, Values
+from sgc.runnable import Execute, NodeNames, Runnable, Values
 from sgc_ir.errors import InputError
+from sgc_ir.graph import Graph
 from sgc_ir.graph import Program as GraphProgram
+from sgc_ir.ops import Op
 from sgc_runtime.executor.arguments import Signature
 from sgc_runtime.executor.tools import check_tools
 
@@ -62,7 +64,12 @@ class CompiledProgram(Runnable):
     def arguments(self, args: tuple[Any, ...], kwargs: Values) -> dict[str, Any]:
         return Signature(self.name, self.graph.graph.params).arguments(args, kwargs)
 
-    def _executor(self, mode: str) -> tuple[str, Execute]:
+    def node_names(self) -> frozenset[str]:
+        """Variables that the gens and selects of all graphs fill, and the tools that they call."""
+        graphs = self.graph.graphs.values()
+        return frozenset(self.graph.tools).union(*(_variables(graph) for graph in graphs))
+
+    def _executor(self, mode: str) -> tuple[str, Execute, NodeNames | None]:
         if mode == "interpreted":
             raise InputError(f"{self.name} is compiled; run the program itself to interpret it")
         tools = self.tools
@@ -74,7 +81,15 @@ class CompiledProgram(Runnable):
 
             return await execute(self.graph, _given(self.graph, values), ctx, tools)
 
-        return "compiled", execute_row
+        return "compiled", execute_row, self.node_names
+
+
+def _variables(graph: Graph) -> Iterator[str]:
+    for node in graph.nodes:
+        if node.op in (Op.GEN, Op.SELECT):
+            yield node.attrs["name"]
+        if node.body is not None:
+            yield from _variables(node.body)
 
 
 def _given(graph: GraphProgram, values: Values) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from sgc.lang.current import current_driver
 from sgc.lang.function import ProgramSpec, make_spec
 from sgc.lang.reach import reach, unchanged
-from sgc.runnable import Execute, Runnable, Values
+from sgc.runnable import Execute, NodeNames, Runnable, Values
 from sgc_ir.errors import CompileError, InputError, SgcError, ToolError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Program(Runnable):
     def arguments(self, args: tuple[Any, ...], kwargs: Values) -> dict[str, Any]:
         return self.spec.arguments(args, kwargs)
 
-    def _executor(self, mode: str) -> tuple[str, Execute]:
+    def _executor(self, mode: str) -> tuple[str, Execute, NodeNames | None]:
         if mode != "interpreted":
             compiled = self._compiled()
             if not isinstance(compiled, SgcError):
@@ -79,7 +79,7 @@ class Program(Runnable):
             if mode == "compiled":
                 raise compiled.with_traceback(None)
             self._tell(compiled)
-        return "interpreted", self._interpret
+        return "interpreted", self._interpret, None
 
     def _compiled(self) -> CompiledProgram | SgcError:
         """The graph for the globals and closures as they are now, or why there is none."""

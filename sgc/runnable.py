@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from sgc_runtime.executor.state import FinishedState
 
 Values = Mapping[str, Any]
 Execute = Callable[[Values, RunContext, contextvars.Context], Coroutine[Any, Any, FinishedState]]
+NodeNames = Callable[[], frozenset[str]]  # variables and tools of a program
 RUN_OPTIONS = (
     "backend",
     "mode",
@@ -34,6 +36,7 @@ RUN_OPTIONS = (
     "retries",
 )
 BATCH_OPTIONS = (*RUN_OPTIONS, "parallel")
+_LOG = logging.getLogger("sgc")
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,21 @@ class Job:
         finally:
             timer.cancel()
 
+    async def only_row(
+        self, values: Values, on_event: Callable[[Event], None] | None = None
+    ) -> FinishedState:
+        """Run the one row of a run."""
+        state = await self.row(0, values, on_event)
+        self.end()
+        return state
+
+    def end(self) -> None:
+        """After the last row: warn of deadlines and retries by names that nothing had. Those of a
+        compiled program are checked before it runs."""
+        unmet = self.policies.unmet() if self.policies and self.mode == "interpreted" else ()
+        if unmet:
+            _LOG.warning("%s: no node or tool that ran has that name", ", ".join(unmet))
+
 
 class Runnable(ABC):
     """A program that can be run.
@@ -105,19 +123,20 @@ class Runnable(ABC):
         """All arguments by name. Raises InputError for what does not fit."""
 
     @abstractmethod
-    def _executor(self, mode: str) -> tuple[str, Execute]:
-        """The mode that is taken ("compiled" or "interpreted") and how to execute a row."""
+    def _executor(self, mode: str) -> tuple[str, Execute, NodeNames | None]:
+        """The mode that is taken ("compiled" or "interpreted"), how to execute a row, and the
+        names of its nodes and tools, None where only the run tells."""
 
     def run(self, *args: Any, **kwargs: Any) -> FinishedState:
         """Run once and wait. Raises the error of the node that failed, InputError for arguments
         or options that do not fit, CompileError for a refused program in mode "compiled"."""
         job, values = self._prepare(args, kwargs)
-        return _raised(run_sync(job.row(0, values)))
+        return _raised(run_sync(job.only_row(values)))
 
     async def arun(self, *args: Any, **kwargs: Any) -> FinishedState:
         """`run`, to be awaited on any event loop; cancelling it stops the run."""
         job, values = self._prepare(args, kwargs)
-        return _raised(await wrap(job.row(0, values)))
+        return _raised(await wrap(job.only_row(values)))
 
     def stream(self, *args: Any, **kwargs: Any) -> EventStream:
         """Run once; gives an `Event` for each piece of text as it comes.
@@ -125,7 +144,7 @@ class Runnable(ABC):
         Iterating raises the error of the node that failed; afterwards `.state` is the result.
         """
         job, values = self._prepare(args, kwargs)
-        return EventStream(lambda on_event: job.row(0, values, on_event))
+        return EventStream(lambda on_event: job.only_row(values, on_event))
 
     @overload
     def run_batch(
@@ -163,7 +182,8 @@ class Runnable(ABC):
         given = {"backend": backend, "mode": mode, "seed": seed, "parallel": parallel}
         merged = _merge({k: v for k, v in {**given, **sampling}.items() if v is not None}, options)
         job = self.job(merged)
-        states = run_rows(rows, self._starter(job), job.settings.parallel, progress, iterate)
+        parallel = job.settings.parallel
+        states = _to_the_end(run_rows(rows, self._starter(job), parallel, progress, iterate), job)
         return states if iterate else list(states)
 
     def _starter(self, job: Job) -> Callable[[int, Any], Coroutine[Any, Any, FinishedState]]:
@@ -215,13 +235,16 @@ class Runnable(ABC):
         given = dict(options)
         backend = given.pop("backend", None)
         settings = make_settings(given)
-        mode, execute = self._executor(settings.mode)
+        mode, execute, names = self._executor(settings.mode)
+        policies = settings.policies()
+        if policies is not None and names is not None:
+            policies.check(names())
         if backend is None:
             source = default_backend()
         else:
             source = backend if isinstance(backend, BackendSource) else BackendSource.of(backend)
         defaults = RunDefaults(settings.params, settings.seed)
-        context, policies = contextvars.copy_context(), settings.policies()
+        context = contextvars.copy_context()
         return Job(self.name, mode, execute, source, settings, defaults, context, policies)
 
 
@@ -232,6 +255,11 @@ def _merge(options: dict[str, Any], more: Values | None) -> dict[str, Any]:
         if name in options:
             raise InputError(f"option {name} is given twice; drop one")
     return {**options, **(more or {})}
+
+
+def _to_the_end(states: Iterator[FinishedState], job: Job) -> Iterator[FinishedState]:
+    yield from states
+    job.end()
 
 
 def _raised(state: FinishedState) -> FinishedState:

@@ -219,6 +219,8 @@ class _Session:
         output.finish(all_good=not self._tally.failed)
         self._tally.stop(self._backend.stats())
         display.close(self._tally, table=True)
+        if self._journal is None or not self._journal.resumed:  # else other nodes ran before
+            self._job.end()
         self._write_stats()
         return FAILED if self._tally.failed else OK
 

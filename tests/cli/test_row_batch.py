@@ -100,6 +100,19 @@ def test_deadlines_and_retries_are_options(sgc_cli: Sgc, tmp_path: Path) -> None
         assert sgc_cli(*arguments, option, value).code == 2
 
 
+def test_names_that_no_node_has_are_told(sgc_cli: Sgc, tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text(PROGRAM)
+    arguments = ("run", tmp_path / "p.py", "--arg", "name=x", "--deadline", "TYPO=3")
+    result = sgc_cli(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert "deadline of TYPO" in result.err
+    assert "the names are patient_tool, v" in result.err
+    assert result.err.count("\n") == 1
+    result = sgc_cli(*arguments, "--mode", "interpreted")
+    assert result.code == 0
+    assert result.err.count("deadline of TYPO: no node or tool that ran has that name") == 1
+
+
 def test_a_replayed_run_gives_the_same_bytes(sgc_cli: Sgc, tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(PROGRAM)
     (tmp_path / "rows.jsonl").write_text("".join(f'{{"name": "n{i}"}}\n' for i in range(20)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sgc_ir.errors import (
@@ -68,6 +68,28 @@ class Policies:
         self._deadlines = deadlines
         self._retries = retries
         self._known: dict[str, Policy | None] = {}
+        self._tools: set[str] = set()  # that were asked about
+
+    def check(self, names: Collection[str]) -> None:
+        """Raises InputError for a name that is not in `names`, those of all nodes and tools."""
+        for option, name in self._named():
+            if name not in names:
+                shown = f"the names are {', '.join(sorted(names))}" if names else "it has none"
+                raise InputError(
+                    f"{option} of {name}: no node or tool of the program has that name; {shown}"
+                )
+
+    def unmet(self) -> list[str]:
+        """Names, with their option, that no node or tool had so far, such as `retries of v`."""
+        return [
+            f"{option} of {name}"
+            for option, name in self._named()
+            if name not in self._known and name not in self._tools
+        ]
+
+    def _named(self) -> list[tuple[str, str]]:
+        options = (("deadline", self._deadlines), ("retries", self._retries))
+        return [(option, name) for option, given in options for name in given if name != EVERY]
 
     def of_call(self, name: str) -> Policy | None:
         """What holds for the model call that fills variable `name`; None: nothing is set."""
@@ -85,6 +107,7 @@ class Policies:
 
         Raises InputError for an irreversible tool that is to be tried again by its name.
         """
+        self._tools.add(tool.name)
         deadline = self._deadlines.get(tool.name, tool.deadline)
         if deadline is None:
             deadline = self._deadlines.get(EVERY)

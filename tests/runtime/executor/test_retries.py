@@ -66,7 +66,7 @@ def test_the_failure_says_how_many_attempts_there_were() -> None:
         ask.run("q", backend=Flaky(9), retries={"v": 2})
     assert isinstance(info.value.__cause__, BackendError)
     with pytest.raises(sgc.GenerationError, match=r"busy$"):
-        ask.run("q", backend=Flaky(9), retries={"other": 2})
+        ask.run("q", backend=Flaky(9), mode="interpreted", retries={"other": 2})
 
 
 def test_a_timed_out_attempt_that_goes_on_does_not_touch_the_next_one() -> None:
