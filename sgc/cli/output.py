@@ -177,7 +177,7 @@ def _problem(path: Path) -> str:
     return ""
 
 
-def plain_json(value: Any, place: str = "value") -> Any:
+def output_data(value: Any, place: str = "value") -> Any:
     """`value` as JSON data: tuples become lists, mappings dicts.
 
     Raises ValueError that names the part which JSON cannot hold.
@@ -191,7 +191,7 @@ def plain_json(value: Any, place: str = "value") -> Any:
             return value
         raise ValueError(f"{place} is {value}, which JSON cannot hold")
     if isinstance(value, list | tuple):
-        return [plain_json(item, f"{place}[{i}]") for i, item in enumerate(value)]
+        return [output_data(item, f"{place}[{i}]") for i, item in enumerate(value)]
     if isinstance(value, Mapping):
         return _plain_object(value, place)
     kind = type(value).__name__
@@ -213,7 +213,7 @@ def _plain_object(value: Mapping[Any, Any], place: str) -> dict[str, Any]:
     for key in value:
         if not isinstance(key, str):
             raise ValueError(f"{place} has the key {key!r}; keys of JSON objects are texts")
-    return {key: plain_json(item, f"{place}[{key!r}]") for key, item in value.items()}
+    return {key: output_data(item, f"{place}[{key!r}]") for key, item in value.items()}
 
 
 def encode_line(record: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sgc.cli.failure import one_line
-from sgc.cli.output import plain_json
+from sgc.cli.output import output_data
 from sgc_ir.errors import GenerationError, InputError, SgcError
 from sgc_ir.params import Usage
 
@@ -23,11 +23,11 @@ def record_of(index: int, place: str, state: Any, full_text: bool) -> dict[str, 
     problem = ""
     for name, value in state.vars.items():
         try:
-            record["vars"][name] = plain_json(value, f"variable {name}")
+            record["vars"][name] = output_data(value, f"variable {name}")
         except ValueError as refusal:
             problem = problem or str(refusal)
     try:
-        record["value"] = plain_json(state.value if error is None else None)
+        record["value"] = output_data(state.value if error is None else None)
     except ValueError as refusal:
         problem = problem or str(refusal)
     record["usage"] = usage_record(state.usage)
@@ -36,7 +36,7 @@ def record_of(index: int, place: str, state: Any, full_text: bool) -> dict[str, 
     record["error"] = None if error is None else error_record(error, place)
     if full_text:
         record["text"] = state.text()
-        record["messages"] = plain_json(state.messages(), "messages")
+        record["messages"] = output_data(state.messages(), "messages")
     return record
 
 

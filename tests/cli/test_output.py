@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sgc.cli.failure import CommandError
-from sgc.cli.output import OrderedWriter, check_output, encode_line, open_output, plain_json
+from sgc.cli.output import OrderedWriter, check_output, encode_line, open_output, output_data
 
 
 def writer_on(buffer):
@@ -111,11 +111,11 @@ def test_output_equal_to_an_input_is_refused_under_every_name(tmp_path, monkeypa
 )
 def test_what_json_cannot_hold_is_named(value, words):
     with pytest.raises(ValueError, match=words):
-        plain_json(value)
+        output_data(value)
 
 
 def test_tuples_become_lists():
-    assert plain_json({"a": (1, (2.5, None, True, "x"))}) == {"a": [1, [2.5, None, True, "x"]]}
+    assert output_data({"a": (1, (2.5, None, True, "x"))}) == {"a": [1, [2.5, None, True, "x"]]}
 
 
 @given(st.text())
