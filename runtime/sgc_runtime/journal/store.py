@@ -38,6 +38,7 @@ CREATE TABLE IF NOT EXISTS nodes (
 """
 START_ANEW = "move it away to start the run anew"
 _GO_ON = "make room, then go on with --resume"
+_READ_AGAIN = "see that its disk is there and works, then go on with --resume"
 _BEGIN_ELSEWHERE = "make room, or give another --output or --no-journal"
 CALL, TOOL, BEGUN = "call", "tool", "begun"  # kinds of nodes; BEGUN: a tool without an end
 
@@ -225,7 +226,7 @@ class Store:
         sync_folder(self.path)
 
     def _all(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        with self._mutex, _explained(self.path):
+        with self._mutex, _explained(self.path, _READ_AGAIN, "read"):
             return self._connection.execute(query, values).fetchall()
 
     def _run(self, statement: str, values: tuple[Any, ...] = ()) -> None:
@@ -287,7 +288,7 @@ def _check_kind(path: Path, connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _explained(path: Path, advice: str = _GO_ON) -> Iterator[None]:
+def _explained(path: Path, advice: str = _GO_ON, doing: str = "write") -> Iterator[None]:
     """Turn what sqlite and the file system raise into a JournalError."""
     try:
         yield
@@ -295,12 +296,12 @@ def _explained(path: Path, advice: str = _GO_ON) -> Iterator[None]:
         name = getattr(error, "sqlite_errorname", "")
         if name.startswith("SQLITE_CORRUPT") or "no such" in str(error):
             raise JournalError(f"{path} is damaged ({error}); {START_ANEW}") from error
-        raise JournalError(f"cannot write {path}: {error}; {advice}") from error
+        raise JournalError(f"cannot {doing} {path}: {error}; {advice}") from error
     except sqlite3.DatabaseError as error:
         raise JournalError(f"{path} is damaged ({error}); {START_ANEW}") from error
     except OSError as error:
         reason = error.strerror or error
-        raise JournalError(f"cannot write {path}: {reason}; {advice}") from error
+        raise JournalError(f"cannot {doing} {path}: {reason}; {advice}") from error
 
 
 def sync_folder(path: Path) -> None:

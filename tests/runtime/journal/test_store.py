@@ -144,6 +144,18 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         Store.open(tmp_path / "none" / "j", create=True)
 
 
+def test_failures_say_whether_they_read_or_wrote(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "j", create=True)
+    store.start({})
+    store._connection.set_progress_handler(lambda: 1, 1)  # sqlite gives up in every statement
+    with pytest.raises(JournalError, match=r"cannot read .*/j: interrupted; see that its disk"):
+        store.lines(0, 5)
+    with pytest.raises(JournalError, match=r"cannot write .*/j: interrupted; make room"):
+        store.forget_failures()
+    store._connection.set_progress_handler(None, 0)
+    store.close()
+
+
 def test_a_transaction_that_raises_leaves_nothing(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "j", create=True)
     store.start({})
