@@ -22,9 +22,10 @@ NEUTRAL = frozenset(
         "prefill_tokens",
         "reserve",
         "order",
+        "priorities",
     }
 )
-_PACKAGES = ("torch", "tokenizers")
+_PACKAGES = ("torch", "tokenizers", "jinja2")
 _WHOLE_BYTES = 16 << 20  # smaller files are read whole,
 _SAMPLES, _SAMPLE_BYTES = 64, 64 << 10  # of larger ones these pieces
 
