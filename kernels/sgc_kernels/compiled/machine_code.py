@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from sgc_kernels.cache_dir import cache_dir
 from sgc_kernels.compiled.target import FORMATS, Target, host_target
 
 _LOG = logging.getLogger("sgc")
@@ -66,7 +67,7 @@ def load_machine_code(
         OSError, RuntimeError: the compiler does not load, or does not know this CPU.
     """
     target = target or host_target()
-    file = _cache_folder() / _name(dtype, head_dim, group, target)
+    file = cache_dir() / "kernels" / _name(dtype, head_dim, group, target)
     kept = _read(file)
     if kept is not None:
         return MachineCode(kept)
@@ -109,11 +110,6 @@ def _save(file: Path, objects: dict[str, bytes]) -> None:
     versions = [(old.stat().st_mtime_ns, old) for old in file.parent.glob(f"{shape}-*")]
     for _, old in sorted(versions)[:-_VERSIONS_KEPT]:
         old.unlink(missing_ok=True)
-
-
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "sgc" / "kernels"
 
 
 def _name(dtype: torch.dtype, head_dim: int, group: int, target: Target) -> str:

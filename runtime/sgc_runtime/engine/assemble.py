@@ -7,6 +7,7 @@ from functools import cached_property
 
 import torch
 
+from sgc_kernels.cache_dir import cache_dir
 from sgc_kernels.weights.native import keep_code_in
 from sgc_runtime.cache.kv_pool import KVPool
 from sgc_runtime.cache.radix_tree import Ids
@@ -19,7 +20,6 @@ from sgc_runtime.engine.seams import Seams
 from sgc_runtime.engine.stream import TokenStream
 from sgc_runtime.engine.vocabulary import Vocabulary
 from sgc_runtime.model.config import ModelConfig
-from sgc_runtime.models import cache_dir
 from sgc_runtime.sampling.healing import MAX_HEALED_IDS, Healing, TokenPrefixes, num_healed
 
 
