@@ -94,8 +94,7 @@ class PrefixOrder:
     token, and among equals where most requests wait (within a factor of two). `lpm` begins where
     the cached prefix is longest and goes on like `dfs` among equals. `lpm` is the default: a place
     that `dfs` stays below may have nothing cached yet while another one's prefix is about to be
-    evicted, which cost 1 to 3 % of the best possible hit rate on all recorded workloads with
-    little memory (`benchmarks/hit_rate.py`). To evict last what waiting requests need helped
+    evicted, which costs most where programs branch (`benchmarks/hit_rate.py` has tree of thought). To evict last what waiting requests need helped
     `dfs` and added nothing to `lpm`, so eviction knows nothing of them.
 
     Both need the trie of the waiting requests only; a step's work grows with what it looks at
