@@ -37,6 +37,16 @@ def test_failed_rows_run_again_and_finished_nodes_do_not(bench: Bench, mode: str
     assert "sgc: resuming; 2 of 3 rows had finished" in resumed.err
 
 
+def test_names_of_nodes_that_ran_before_are_not_called_unknown(bench: Bench) -> None:
+    flags = ("--mode", "interpreted", "--deadline", "TYPO=60")
+    told = "deadline of TYPO: no node or tool that ran has that name"
+    bench.broken = {"second Bo"}
+    assert told in bench.run(*flags).err
+    bench.broken = set()
+    resumed = bench.run(*flags, "--resume")
+    assert (resumed.code, told in resumed.err) == (0, False)
+
+
 def test_finished_rows_keep_their_bytes(bench: Bench) -> None:
     bench.broken = {"Cy"}
     assert bench.run().code == 1
