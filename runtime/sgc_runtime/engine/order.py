@@ -94,8 +94,9 @@ class PrefixOrder:
     token, and among equals where most requests wait (within a factor of two). `lpm` begins where
     the cached prefix is longest and goes on like `dfs` among equals. `lpm` is the default: a place
     that `dfs` stays below may have nothing cached yet while another one's prefix is about to be
-    evicted, which costs most where programs branch (`benchmarks/hit_rate.py` has tree of thought). To evict last what waiting requests need helped
-    `dfs` and added nothing to `lpm`, so eviction knows nothing of them.
+    evicted, which costs most where programs branch (`benchmarks/hit_rate.py` has tree of thought).
+    To evict last what waiting requests need helped `dfs` and added nothing to `lpm`, so eviction
+    knows nothing of them.
 
     Both need the trie of the waiting requests only; a step's work grows with what it looks at
     (at most `limit` places, and `_PLACES` for the longest prefix), not with the number of requests.
