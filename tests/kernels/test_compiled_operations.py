@@ -30,6 +30,7 @@ def normed(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight.double()
 
 
+# Beyond a scale of 20, float16 has no room for the activation's products.
 # Widths that do not divide into vectors, and many rows, go to the references.
 sizes = st.tuples(st.integers(1, 80), st.integers(1, 40).map(lambda n: 8 * n))
 
@@ -39,7 +40,7 @@ def test_norms_and_activation(dtype: torch.dtype, head_dim: int, group: int) -> 
     operations = CompiledOperations(load_machine_code(dtype, head_dim, group))
 
     @settings(max_examples=40, deadline=None)
-    @given(sizes, st.integers(0, 10_000), st.sampled_from((0.0, 0.01, 1.0, 60.0)))
+    @given(sizes, st.integers(0, 10_000), st.sampled_from((0.0, 0.01, 1.0, 20.0)))
     def holds(size: tuple[int, int], seed: int, scale: float) -> None:
         x, residual = some(seed, dtype, *size) * scale, some(seed + 1, dtype, *size)
         weight, before = some(seed + 2, dtype, size[1]), x.clone()
