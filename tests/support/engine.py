@@ -3,6 +3,7 @@ else engine tests share."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
 from sgc_runtime.engine.output import OutputWatcher
-from sgc_runtime.engine.request import Outcome, Prefix, Request
+from sgc_runtime.engine.request import Outcome, Prefix, Request, State
 from sgc_runtime.engine.scoring import Scoring
 from sgc_runtime.engine.token_trie import TokenTrie
 from sgc_runtime.executor.backend import ChatTemplate, Text
@@ -212,3 +213,22 @@ def run_all(core: EngineCore, asks: Sequence[Ask]) -> None:
         check_memory(core)
     check_memory(core)
     assert core.cache.referenced == 0
+
+
+def run_with_arrivals(core: EngineCore, rng: random.Random, asks: Sequence[Ask]) -> set[Ask]:
+    """Run `asks`, last first, arriving and cancelled at random, with the laws of memory checked
+    after each step; gives those that were cancelled."""
+    waiting, cancelled = list(asks), set()
+    while waiting or not core.scheduler.idle:
+        for _ in range(rng.randrange(3) if waiting else 0):
+            if waiting:
+                core.add(waiting.pop().request)
+        started = [a for a in asks if a.request.state not in (State.NEW, State.DONE)]
+        if started and rng.random() < 0.05:
+            victim = rng.choice(started)
+            core.cancel(victim.request)
+            cancelled.add(victim)
+        core.step()
+        check_memory(core)
+    assert core.cache.referenced == 0
+    return cancelled

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engine import VOCAB, Ask, HistoryModel, check_memory, make_core, run_all
+from support.engine import (
+    VOCAB,
+    Ask,
+    HistoryModel,
+    check_memory,
+    make_core,
+    run_all,
+    run_with_arrivals,
+)
 
 from sgc_ir.errors import BackendError
 from sgc_ir.params import SamplingParams
@@ -55,19 +63,7 @@ def test_any_load_gives_the_plain_result(seed: int, num_slots: int, config: dict
     roots = [[rng.randrange(2, VOCAB) for _ in range(30)] for _ in range(2)]
     core = make_core(num_slots, **config)
     asks = [random_ask(rng, roots) for _ in range(14)]
-    waiting, cancelled = list(asks), set()
-    while waiting or not core.scheduler.idle:
-        for _ in range(rng.randrange(3) if waiting else 0):
-            if waiting:
-                core.add(waiting.pop().request)
-        started = [a for a in asks if a.request.state not in (State.NEW, State.DONE)]
-        if started and rng.random() < 0.05:
-            victim = rng.choice(started)
-            core.cancel(victim.request)
-            cancelled.add(victim)
-        core.step()
-        check_memory(core)
-    assert core.cache.referenced == 0
+    cancelled = run_with_arrivals(core, rng, asks)
     for ask in asks:
         if ask in cancelled:
             assert ask.outcome is None

@@ -10,12 +10,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engine import VOCAB, Ask, HistoryModel, check_memory, make_core, run_all
+from support.engine import (
+    VOCAB,
+    Ask,
+    HistoryModel,
+    check_memory,
+    make_core,
+    run_all,
+    run_with_arrivals,
+)
 
 from sgc_ir.errors import BackendError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.engine.core import EngineCore
-from sgc_runtime.engine.request import State
 from sgc_runtime.model.forward import ForwardBatch, KVTensors
 
 LONG = SamplingParams(temperature=0.0, max_tokens=16, ignore_eos=True)
@@ -75,19 +82,7 @@ def test_any_load_gives_the_plain_scores(seed: int, num_slots: int, config: dict
     root = [rng.randrange(2, VOCAB) for _ in range(24)]
     core = make_core(num_slots, **config)
     asks = [rng.choice([random_select, random_select, random_gen])(rng, root) for _ in range(14)]
-    waiting, cancelled = list(asks), set()
-    while waiting or not core.scheduler.idle:
-        for _ in range(rng.randrange(3) if waiting else 0):
-            if waiting:
-                core.add(waiting.pop().request)
-        started = [a for a in asks if a.request.state not in (State.NEW, State.DONE)]
-        if started and rng.random() < 0.05:
-            victim = rng.choice(started)
-            core.cancel(victim.request)
-            cancelled.add(victim)
-        core.step()
-        check_memory(core)
-    assert core.cache.referenced == 0
+    cancelled = run_with_arrivals(core, rng, asks)
     for ask in asks:
         if ask not in cancelled:
             ask.check()
