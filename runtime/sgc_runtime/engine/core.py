@@ -35,6 +35,9 @@ class EngineCore:
     """One scheduler over one KV pool. Everything here runs in one thread.
 
     A failure in a step fails the requests of that step; the others go on.
+
+    Attributes:
+        open: requests that have been added and not been answered or cancelled.
     """
 
     def __init__(
@@ -49,10 +52,12 @@ class EngineCore:
         self.cache = PrefixCache(config.kv_tokens, config.cache)
         self.metrics = Metrics()
         self.trie = PromptTrie(config.stats_tokens)
+        self.open: set[Request] = set()
         self.scheduler = Scheduler(self.cache, config, self.metrics)
 
     def add(self, *requests: Request) -> None:
         """Queue the requests of one call; if one can never fit, all are answered at once."""
+        self.open.update(requests)
         reason = next(filter(None, map(self.scheduler.too_large, requests)), None)
         if reason is not None:
             advice = "shorten the prompt, lower max_tokens or give the engine more KV memory"
@@ -68,6 +73,7 @@ class EngineCore:
     def cancel(self, request: Request) -> None:
         """Drop a request of a call that gives no result; its slots are free at once and `on_done`
         is not called."""
+        self.open.discard(request)
         if request.covered is not None:
             self.trie.take_back(request.tokens[: request.call_prompt], request.covered)
             request.covered = None
@@ -157,19 +163,20 @@ class EngineCore:
         if last == request.num_target:
             # The other choices never get into the tree.
             kept = request.choose_path(scoring.trie.computed(scoring.choose(scoring.logprobs)))
-            if request.keep:
-                self.trie.add_made(request.tokens[:kept].copy(), request.num_linear)
+            self.trie.add_made(request.tokens[:kept].copy(), request.num_linear)
             self._end(request, kept)
 
     def _end(self, request: Request, num_kept: int) -> None:
         request.times.end()
         self.scheduler.drop(request, num_kept)
+        self.open.discard(request)
         request.on_done(request, Outcome(request.anchor, request.cached_tokens or 0))
 
     def _fail(self, request: Request, error: Exception) -> None:
         if request.state is State.DONE:
             return
         self.scheduler.drop(request)
+        self.open.discard(request)
         request.on_done(request, Outcome(error=error))
 
 

@@ -128,13 +128,13 @@ class Engine:
     def _fail_all(self, reason: BackendError) -> None:
         with self._wake:
             self._closing = True
-        lost: list[Request] = []
+        # Not what the scheduler has: one that broke down may have lost some.
+        unanswered = list(self.core.open)
         while self._inbox:
             command = self._inbox.popleft()
             if command.func == self._add:
-                lost += command.args[0]
-        scheduler = self.core.scheduler
-        for request in [*scheduler.in_flight, *scheduler.waiting, *lost]:
+                unanswered += command.args[0]
+        for request in unanswered:
             request.state = State.DONE
             request.on_done(request, Outcome(error=reason))
 

@@ -74,7 +74,6 @@ class Request:
         scoring: what is scored, or None for a generation.
         prefix: soft hold of the stream that asks.
         call_prompt: tokens of the call's prompt, 0 when another request of it counts them.
-        keep: its KV may serve others.
         instance: number of the program instance that asks, or None: it belongs to none.
         more_tokens: tokens that later calls of the instance may generate at most; None: unknown.
         on_done: called once, in the engine's thread, with the outcome.
@@ -90,14 +89,13 @@ class Request:
         scoring: Scoring | None = None,
         prefix: Prefix | None = None,
         call_prompt: int = 0,
-        keep: bool = True,
         instance: int | None = None,
         more_tokens: int | None = None,
     ) -> None:
         self.num_prompt = self.num_tokens = len(prompt)
         self.row, self.watcher, self.scoring = row, watcher, scoring
         self.prefix, self.call_prompt, self.on_done = prefix, call_prompt, on_done
-        self.keep, self.instance, self.more_tokens = keep, instance, more_tokens
+        self.instance, self.more_tokens = instance, more_tokens
         capacity = len(prompt) + self.max_new
         self.tokens: Ids = np.empty(capacity, np.int32)
         self.tokens[: len(prompt)] = prompt

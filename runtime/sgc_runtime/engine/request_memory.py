@@ -49,8 +49,7 @@ def give_back(cache: PrefixCache, request: Request, num_kept: int) -> int:
     """Let go of everything; the KV of the first `num_kept` tokens, as far as it is computed, and
     what was stored before stays cached. Returns how many tokens this request added to the cache.
     """
-    if request.keep:
-        store(cache, request, min(num_kept, request.num_computed))
+    store(cache, request, min(num_kept, request.num_computed))
     node = request.node
     assert node is not None
     cache.release(request.slots[node.end : request.num_slots])

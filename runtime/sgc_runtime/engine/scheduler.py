@@ -121,8 +121,7 @@ class Scheduler:
         request.num_computed = chunk.end
         if request.state is not State.PREFILLING:
             return
-        if request.keep:
-            store(self._cache, request, min(chunk.end, request.num_linear))
+        store(self._cache, request, min(chunk.end, request.num_linear))
         if chunk.end == request.num_target:
             request.times.prefill()
             self.prefilling.remove(request)

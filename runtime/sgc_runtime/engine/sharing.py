@@ -25,7 +25,7 @@ class PrefixesInFlight:
         """`request` computes what follows its locked node."""
         node = request.node
         assert node is not None
-        if request.keep and node.end < request.num_linear:
+        if node.end < request.num_linear:
             key = (id(node), int(request.tokens[node.end]))
             self._leaders.setdefault(key, []).append(request)
 

@@ -121,3 +121,18 @@ def test_a_broken_scheduler_is_told_and_not_waited_for() -> None:
     with pytest.raises(BackendError):
         engine.submit([Ask([2]).request])
     engine.close()
+
+
+@pytest.mark.parametrize("where", ["add", "admission"])
+def test_what_a_broken_scheduler_has_lost_is_answered(where: str) -> None:
+    core = make_core(400)
+    engine = Engine(core)
+    asks = [Ask([2 + i, 3]) for i in range(3)]
+    if where == "add":
+        core.scheduler.add = lambda _: 1 // 0  # type: ignore[method-assign, assignment, return-value]
+    else:  # when the clock is asked, the request has left the queue
+        asks[1].request.times = None  # type: ignore[assignment]
+    engine.submit([a.request for a in asks])
+    wait(*asks)
+    assert all("broke down" in str(a.outcome and a.outcome.error) for a in asks)
+    engine.close()
