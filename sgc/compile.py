@@ -16,7 +16,7 @@ from sgc_ir.graph import Graph
 from sgc_ir.graph import Program as GraphProgram
 from sgc_ir.ops import Op
 from sgc_runtime.executor.arguments import Signature
-from sgc_runtime.executor.tools import check_tools
+from sgc_runtime.executor.tools import IRREVERSIBLE, check_tools
 
 if TYPE_CHECKING:
     from sgc_runtime.executor.context import RunContext
@@ -68,6 +68,9 @@ class CompiledProgram(Runnable):
         """Variables that the gens and selects of all graphs fill, and the tools that they call."""
         graphs = self.graph.graphs.values()
         return frozenset(self.graph.tools).union(*(_variables(graph) for graph in graphs))
+
+    def irreversible_tools(self) -> frozenset[str]:
+        return frozenset(n for n, effect in self.graph.tools.items() if effect == IRREVERSIBLE)
 
     def _executor(self, mode: str) -> tuple[str, Execute, NodeNames | None]:
         if mode == "interpreted":

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, overload
 from sgc.lang.current import current_driver
 from sgc.lang.function import ProgramSpec, make_spec
 from sgc.lang.reach import reach, unchanged
+from sgc.lang.tools import Tool
 from sgc.runnable import Execute, NodeNames, Runnable, Values
 from sgc_ir.errors import CompileError, InputError, SgcError, ToolError
+from sgc_runtime.executor.tools import IRREVERSIBLE
 
 if TYPE_CHECKING:
     from sgc.compile import CompiledProgram
@@ -70,6 +72,10 @@ class Program(Runnable):
 
     def arguments(self, args: tuple[Any, ...], kwargs: Values) -> dict[str, Any]:
         return self.spec.arguments(args, kwargs)
+
+    def irreversible_tools(self) -> frozenset[str]:
+        found = reach(self.spec.fn, self.spec.bound.values()) or ()
+        return frozenset(v.name for v in found if isinstance(v, Tool) and v.effect == IRREVERSIBLE)
 
     def _executor(self, mode: str) -> tuple[str, Execute, NodeNames | None]:
         if mode != "interpreted":

@@ -127,6 +127,10 @@ class Runnable(ABC):
         """The mode that is taken ("compiled" or "interpreted"), how to execute a row, and the
         names of its nodes and tools, None where only the run tells."""
 
+    @abstractmethod
+    def irreversible_tools(self) -> frozenset[str]:
+        """Names of the irreversible tools that it may call, as far as they are known before."""
+
     def run(self, *args: Any, **kwargs: Any) -> FinishedState:
         """Run once and wait. Raises the error of the node that failed, InputError for arguments
         or options that do not fit, CompileError for a refused program in mode "compiled"."""
@@ -237,8 +241,10 @@ class Runnable(ABC):
         settings = make_settings(given)
         mode, execute, names = self._executor(settings.mode)
         policies = settings.policies()
-        if policies is not None and names is not None:
-            policies.check(names())
+        if policies is not None:
+            policies.check_effects(self.irreversible_tools())
+            if names is not None:
+                policies.check(names())
         if backend is None:
             source = default_backend()
         else:

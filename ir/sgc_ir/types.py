@@ -12,7 +12,6 @@ The empty text accepts anything. A list may be given where a tuple is expected a
 from __future__ import annotations
 
 import ast
-import json
 import re
 import types
 import typing
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from sgc_ir.json_text import read_json
 from sgc_ir.quote import quote
 
 MAX_TYPE_CHARS = 1000
@@ -331,8 +331,8 @@ def _convert_union(cell: str, form: TypeForm) -> Any:
 
 def _convert_json(cell: str, form: TypeForm) -> Any:
     try:
-        value = json.loads(cell)
-    except (ValueError, RecursionError) as error:
+        value = read_json(cell)
+    except ValueError as error:
         raise ValueError(f"expected {form} as JSON, got {_describe(cell)}: {error}") from error
     problem = _problem(value, form, "")
     if problem:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from sgc.cli.failure import CommandError
+from sgc_ir.json_text import STRICT, read_json
 
 STDIN = "-"
 _FORMATS = {".json": "json", ".csv": "csv"}  # any other ending is read as JSONL
@@ -137,7 +137,7 @@ def _jsonl_parts(handle: TextIO) -> Iterator[tuple[int, str]]:
 def _json_parts(handle: TextIO) -> Iterator[tuple[int, Any]]:
     """The members of a JSON list, each with its line; an object alone is one row."""
     text = handle.read()
-    decoder = json.JSONDecoder(**_STRICT)
+    decoder = json.JSONDecoder(**STRICT)
     position = _skip_blanks(text, 0)
     if text[position : position + 1] != "[":
         value, end = _decode(decoder, text, position)
@@ -205,34 +205,6 @@ def _csv_parts(handle: TextIO) -> Iterator[tuple[int, dict[str | None, Any]]]:
             yield begin, named
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):
-        raise ValueError(f"{text} is larger than any float")
-    return value
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name {twice!r} stands twice in an object")
-    return members
-
-
-# What Python's reader would let pass, or drop without a word.
-_STRICT: dict[str, Any] = {
-    "parse_constant": _no_constant,
-    "parse_float": _finite,
-    "object_pairs_hook": _distinct,
-}
-
-
 def _json_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"is no JSON object of arguments but {_kind(value)}")
@@ -256,11 +228,9 @@ def _check_depth(value: Any) -> None:
 
 def _parse_line(text: str) -> Any:
     try:
-        return json.loads(text, **_STRICT)
+        return read_json(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON: {error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
 
 
 def _kind(value: Any) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from io import FileIO
 from pathlib import Path
 from threading import Lock
 
 from sgc.cli.failure import CommandError
 from sgc_runtime.journal.journal import Journal
 from sgc_runtime.journal.store import Line, sync_folder
+from sgc_runtime.line_file import LineFile
 
 _BLOCK_ROWS = 1000  # lines that are read from the journal at once
 
@@ -31,9 +31,8 @@ class JournaledOutput:
         self._journal = journal
         self._lock = Lock()
         self._next = 0
-        self._size = 0  # bytes of whole lines
         self._closed = False
-        self._file: FileIO | None = None
+        self._file: LineFile | None = None
         journal.start(self._take)
         self._guarded(self._rewrite if journal.resumed else self._open)
 
@@ -72,16 +71,16 @@ class JournaledOutput:
     # -- below, the lock is held
 
     def _open(self) -> None:
-        self._file = FileIO(self._path, "w")
+        self._file = LineFile(self._path, "w")
 
     def _rewrite(self) -> None:
         part = self._path.with_name(f".{self._path.name}.part")
-        self._file = FileIO(part, "w")
+        self._file = LineFile(part, "w")
         try:
             self._write_on({})
             if self._path.exists():
                 shutil.copymode(self._path, part)
-            os.fsync(self._file.fileno())
+            self._file.sync()
             os.replace(part, self._path)
         finally:
             part.unlink(missing_ok=True)
@@ -112,15 +111,11 @@ class JournaledOutput:
 
     def _write(self, texts: Iterable[str]) -> None:
         assert self._file is not None
-        data = memoryview("".join(text + "\n" for text in texts).encode())
-        size = len(data)
-        while data:
-            data = data[self._file.write(data) :]
-        self._size += size
+        self._file.write("".join(text + "\n" for text in texts))
 
     def _sync(self) -> None:
         assert self._file is not None
-        os.fsync(self._file.fileno())
+        self._file.sync()
         sync_folder(self._path)
 
     def _guarded(self, write: Callable[[], None]) -> None:
@@ -128,7 +123,5 @@ class JournaledOutput:
             write()
         except OSError as error:
             self._closed = True
-            if self._file is not None:
-                self._file.truncate(self._size)
             cause = f"cannot write {self._name}: {error.strerror or error}"
             raise CommandError(cause, "make room, then go on with --resume") from error

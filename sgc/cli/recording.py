@@ -12,13 +12,10 @@ from sgc_runtime.executor.backend import Backend
 
 
 def recording(backend: Backend, path: Path, append: bool) -> Backend:
-    """`backend`, with every call written to `path`. Raises CommandError."""
+    """`backend`, with every call written to `path`."""
     from sgc_runtime.backends.record import RecordingBackend
 
-    try:
-        return RecordingBackend(backend, path, append)
-    except BackendError as error:
-        raise CommandError(str(error), "give another path to --record") from error
+    return RecordingBackend(backend, path, append)
 
 
 def replaying(path: Path, backend: str | None, engine: Mapping[str, Any]) -> Backend:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.cli.failure import CommandError
 from sgc.cli.inputs import Row
+from sgc_ir.json_text import read_json
 
 if TYPE_CHECKING:  # brings in sqlite, which a run without a journal does not need
     from sgc_runtime.journal.journal import Journal
     from sgc_runtime.journal.store import Node
 
 ASSUME_DONE, RERUN = "--assume-done", "--rerun"
+_SHOWN_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +124,13 @@ def _named(option: str, name: str, waiting: Sequence[Node]) -> list[Node]:
 
 
 def _value(text: str, value: str) -> Any:
-    from sgc_runtime.executor.values import refuse_constant
+    """Data that a tool could have given."""
+    from sgc_runtime.executor.tools import plain_json
 
     try:
-        return json.loads(value, parse_constant=refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise CommandError(f"{ASSUME_DONE} {text}: no JSON: {error}", "give NODE=JSON") from None
+        return plain_json(read_json(value))
+    except ValueError as error:
+        shown = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
+        raise CommandError(
+            f"{ASSUME_DONE} {shown}: not JSON data: {error}", "give NODE=JSON"
+        ) from None

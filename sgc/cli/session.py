@@ -39,6 +39,7 @@ from sgc.cli.resuming import (
 )
 from sgc.cli.runnables import load_runnable, needs_model, params_of, settle_mode
 from sgc.cli.tally import Tally
+from sgc.cli.token_ids import check_token_ids
 from sgc.cli.values import cell_converter, parse_arguments
 from sgc.files import write_atomically
 from sgc.runnable import Job, Runnable
@@ -92,6 +93,8 @@ def run_session(request: Request) -> int:
         try:
             left = total if journal is None else _left(total, journal, request.quiet)
             load_seconds = _load(backend) if needs_model(program) and left != 0 else 0.0
+            vocab_size = getattr(backend, "vocab_size", None)
+            check_token_ids(program, job.settings, vocab_size)
             session = _Session(request, program, job, backend, load_seconds, journal)
             return session.run(rows, left, guard)
         finally:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sgc.cli.failure import CommandError
 from sgc_ir.graph import Param
+from sgc_ir.json_text import read_json
 from sgc_ir.types import convert_text
 
 
@@ -51,6 +52,6 @@ def _pairs(option: str, given: Iterable[str], convert: Callable[[str, str], Any]
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return read_json(text)
+    except json.JSONDecodeError:
         raise ValueError("not JSON (a text needs quotes: NAME='\"text\"')") from None

@@ -14,7 +14,7 @@ from sgc_runtime.backends.local import LocalBackend
 from sgc_runtime.engine.options import ORDERS, SEAMS, WEIGHTS, EngineOptions
 from sgc_runtime.model.number_format import DTYPES
 
-ONLY_IN_PYTHON = {"max_running", "prefill_tokens", "reserve", "priorities"}
+ONLY_IN_PYTHON = {"max_running", "prefill_tokens", "reserve", "priorities", "claims"}
 FLAGS = {field.name: field.default for field in fields(BackendSettings)}
 HINTS = get_type_hints(BackendSettings)
 

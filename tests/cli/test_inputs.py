@@ -44,7 +44,7 @@ def test_jsonl_rows_have_index_and_line(tmp_path):
         ("true", "true or false"),
         ('{"a": NaN}', "NaN is not JSON"),
         ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
-        ('{"a": ' + "9" * 5000 + "}", "limit"),
+        ('{"a": ' + "9" * 5000 + "}", "5000 digits"),
         ('{"a": "\\ud800"}', "surrogate"),
         ('{"a": ' + "[" * 700 + "]" * 700 + "}", "nested too deeply"),
         ('{"a": ' + '{"b":' * 201 + "1" + "}" * 201 + "}", "nested too deeply"),

@@ -89,10 +89,33 @@ def test_no_handler_takes_an_unknown_outcome(bench: Bench) -> None:
     assert json.loads(bench.read().splitlines()[1])["value"][0] == "nothing"
 
 
+def test_retries_of_an_irreversible_tool_are_refused_before_the_first_row(bench: Bench) -> None:
+    bench.write("work.py", TOOL.replace("BREAKS", "False"))
+    for mode in ("compiled", "interpreted"):
+        refused(
+            bench.run("--retries", "pay=2", "--mode", mode), "retries=2 for pay", "irreversible"
+        )
+    assert not bench.prompts
+    assert not bench.read()
+    assert not bench.journal.exists()
+
+
+def test_values_of_assumed_tools_may_be_large(bench: Bench) -> None:
+    unknown_outcomes(bench)
+    value = {"paid": [10**400, -1e300, "\ud83d", {"é": None}]}
+    given = json.dumps(value)
+    assert bench.run("--resume", "--assume-done", f"g1={given}").code == 0
+    assert [json.loads(line)["value"][0] for line in bench.read().splitlines()] == [value] * 3
+
+
 def test_decisions_that_fit_no_node(bench: Bench) -> None:
     unknown_outcomes(bench)
     waiting = "these do: 0:g1, 1:g1, 2:g1"
     refused(bench.run("--resume", "--rerun", "0:g2"), "--rerun 0:g2: no such node", waiting)
     refused(bench.run("--resume", "--rerun", "7:g1"), "no such node")
-    refused(bench.run("--resume", "--assume-done", "0:g1={"), "no JSON")
+    for value in ("{", "1e999", "NaN", "[-Infinity]", '{"a": {"b": [-1e400]}}', '{"a": 1, "a": 2}'):
+        refused(bench.run("--resume", "--assume-done", f"0:g1={value}"), "not JSON data")
+    refused(bench.run("--resume", "--assume-done", "0:g1=" + "9" * 5000), "5000 digits is too long")
+    deep = "[" * 300 + "]" * 300
+    refused(bench.run("--resume", "--assume-done", f"0:g1={deep}"), "nested deeper than 200")
     refused(bench.run("--resume", "--assume-done", "0:g1", "--rerun", "g1"), "decided on twice")

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from support.cli import Result, Sgc
 
+from sgc.testing import ScriptedBackend
+
 
 def refused(result: Result, code: int, *words: str) -> None:
     """The command said one line and nothing else."""
@@ -74,6 +76,38 @@ def test_unreadable_inputs(
     out = tmp_path / "out.jsonl"
     refused(sgc_cli("run", greet, "--inputs", path, "-o", out), 2, str(path), words)
     assert not out.exists()
+
+
+BIASED = """
+import sgc
+
+@sgc.function
+def inner(s):
+    s += "a" + sgc.gen("v", logit_bias={"3": 1.0, "200": -1.0})
+
+@sgc.function
+def outer(s, items: list[str] = ()):
+    for f in s.fork_each(items):
+        f += "b" + sgc.gen("never", stop_token_ids=[300])
+    handle = inner()
+    s += "c" + sgc.gen("w", stop_token_ids=[99])
+    return handle["v"]
+"""
+
+
+def test_token_ids_outside_of_the_vocabulary(
+    sgc_cli: Sgc, greet: Path, scripted: ScriptedBackend, tmp_path: Path
+) -> None:
+    scripted.vocab_size = 100  # type: ignore[attr-defined]
+    words = ("token id 100 is not in the model's vocabulary of 100 ids", "give ids below 100")
+    run = ("run", greet, "--arg", "name=Ada", "--stop-token-ids", "5", "--stop-token-ids")
+    refused(sgc_cli(*run, "100"), 2, "--stop-token-ids: ", *words)
+    assert sgc_cli(*run, "99").code == 0
+    (tmp_path / "biased.py").write_text(BIASED)
+    scripted.calls.clear()
+    result = sgc_cli("run", f"{tmp_path / 'biased.py'}:outer")
+    refused(result, 2, "biased.py:6: logit_bias: token id 200 is not in the model's vocabulary")
+    assert not scripted.calls
 
 
 def test_missing_inputs(sgc_cli: Sgc, greet: Path, tmp_path: Path) -> None:

@@ -269,6 +269,13 @@ def test_another_constant_of_a_module_is_refused(bench: Bench, mode: str) -> Non
 # -- records
 
 
+@pytest.mark.parametrize("flags", [(), ("--resume",)])
+def test_a_refused_run_makes_no_record(bench: Bench, flags: tuple[str, ...]) -> None:
+    bench.write("out.jsonl.journal", "no journal at all")
+    refused(bench.run("--record", "calls", *flags), "no journal")
+    assert not (bench.folder / "calls").exists()
+
+
 def test_a_refused_run_leaves_its_record_alone(bench: Bench) -> None:
     bench.broken = {"Bo"}
     assert bench.run("--record", "calls").code == 1

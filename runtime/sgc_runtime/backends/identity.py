@@ -23,6 +23,7 @@ NEUTRAL = frozenset(
         "reserve",
         "order",
         "priorities",
+        "claims",
     }
 )
 _PACKAGES = ("torch", "tokenizers", "jinja2")

@@ -72,6 +72,12 @@ class LocalBackend:
     def chat_template(self) -> ChatTemplate:
         return self.tokenizer.chat_template
 
+    @property
+    def vocab_size(self) -> int | None:
+        """Ids of the model, None before it is loaded."""
+        loaded = self._loaded()
+        return loaded.vocab_size if loaded is not None else None
+
     async def seams(self) -> Seams:
         """How text joins ids; known without the model. Raises ModelError."""
         if self._seams is None:
@@ -99,10 +105,16 @@ class LocalBackend:
     def stats(self) -> Mapping[str, Any]:
         """Counters under the names of `--stats`, and `load_seconds`; empty before the first
         call."""
+        loaded = self._loaded()
+        if loaded is None:
+            return {}
+        return {**loaded.stats(), "load_seconds": self._load_seconds}
+
+    def _loaded(self) -> LoadedEngine | None:
         loading = self._loading
         if loading is None or not loading.done() or loading.exception() is not None:
-            return {}
-        return {**loading.result().stats(), "load_seconds": self._load_seconds}
+            return None
+        return loading.result()
 
     def close(self) -> None:
         """End the engine; calls in flight fail. The backend cannot be used again."""

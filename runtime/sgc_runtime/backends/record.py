@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import Any
 
 from sgc_ir.errors import RecordError
 from sgc_ir.params import CallResult
@@ -26,6 +26,7 @@ from sgc_runtime.executor.backend import (
     Message,
     Piece,
 )
+from sgc_runtime.line_file import LineFile, cut_torn_line
 
 
 class RecordingBackend:
@@ -35,9 +36,10 @@ class RecordingBackend:
 
     Args:
         path: the file; see `sgc_runtime.backends.record_file`.
-        append: go on with a file that is there, instead of emptying it with the first record.
+        append: go on with a file that is there, instead of emptying it.
 
-    Raises RecordError when the file cannot be opened; a call whose record cannot be written fails.
+    The file is opened for the first record: until then whatever was there stays, and nothing is
+    made. A call whose record cannot be written fails with RecordError.
     """
 
     def __init__(
@@ -48,14 +50,9 @@ class RecordingBackend:
         self._path = os.fspath(path)
         self._lock = Lock()
         self._template: ChatTemplate | None = None
-        # What is there goes when there is something to put in its place; a device has nothing.
-        self._stale = not append and os.path.isfile(self._path)
-        try:
-            self._file: BinaryIO = open(self._path, "ab")
-            if append:
-                _drop_torn_line(self._path)
-        except OSError as error:
-            raise RecordError(f"cannot write {self._path}: {error.strerror or error}") from error
+        self._append_to_file = append
+        self._file: LineFile | None = None
+        self._closed = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.backend, name)
@@ -85,7 +82,9 @@ class RecordingBackend:
         """Close `backend` and the file."""
         self.backend.close()
         with self._lock:
-            self._file.close()
+            self._closed = True
+            if self._file is not None:
+                self._file.close()
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Append a line behind the header of this session. Raises RecordError."""
@@ -94,15 +93,20 @@ class RecordingBackend:
             self._append(line)
 
     def _append(self, line: Mapping[str, Any]) -> None:
+        if self._closed:
+            raise RecordError(f"cannot record to {self._path}: the backend is closed")
         try:
-            if self._stale:
-                self._file.truncate(0)
-                self._stale = False
-            self._file.write(encode(line).encode() + b"\n")
-            self._file.flush()
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
+            if self._file is None:
+                self._file = self._opened()
+            self._file.write(encode(line) + "\n")
+        except OSError as error:
+            why = error.strerror or error
             raise RecordError(f"cannot record to {self._path}: {why}") from error
+
+    def _opened(self) -> LineFile:
+        if self._append_to_file and os.path.isfile(self._path):
+            cut_torn_line(self._path)
+        return LineFile(self._path, "a" if self._append_to_file else "w")
 
 
 class RecordingStream:
@@ -159,19 +163,3 @@ class _NotedTemplate:
             self._noted.add(key)
             self._owner.write({"rendering": key.hex(), "text": text})
         return text
-
-
-def _drop_torn_line(path: str) -> None:
-    """Cut off what a crash left behind the last newline."""
-    with open(path, "rb+") as file:
-        size = at = file.seek(0, os.SEEK_END)
-        while at > 0:
-            begin = max(at - 65536, 0)
-            file.seek(begin)
-            found = file.read(at - begin).rfind(b"\n")
-            if found >= 0:
-                at = begin + found + 1
-                break
-            at = begin
-        if at < size:
-            file.truncate(at)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import jsonschema
 import regex
 
+from sgc_ir.json_text import finite_float, refuse_constant
 from sgc_runtime.backends.alphabet import representatives
-from sgc_runtime.executor.values import refuse_constant
 
 INT = r"-?[0-9]+"
 FLOAT = r"-?[0-9]+(\.[0-9]+)?"
@@ -71,7 +71,7 @@ class JsonRule:
 
     def __init__(self, schema: Any) -> None:
         self._validator = jsonschema.validators.validator_for(schema)(schema)
-        self._decoder = json.JSONDecoder(parse_constant=refuse_constant)
+        self._decoder = json.JSONDecoder(parse_constant=refuse_constant, parse_float=finite_float)
 
     def accepts(self, text: str) -> bool:
         try:

@@ -79,6 +79,16 @@ class Policies:
                     f"{option} of {name}: no node or tool of the program has that name; {shown}"
                 )
 
+    def check_effects(self, irreversible: Collection[str]) -> None:
+        """Raises InputError for an irreversible tool, of those that are known, that is to be tried
+        again by its name."""
+        for name, retries in self._retries.items():
+            if retries and name in irreversible:
+                raise InputError(
+                    f"retries={retries} for {name}, which is irreversible and must not run twice; "
+                    "leave it out of retries"
+                )
+
     def unmet(self) -> list[str]:
         """Names, with their option, that no node or tool had so far, such as `retries of v`."""
         return [
@@ -112,11 +122,7 @@ class Policies:
         if deadline is None:
             deadline = self._deadlines.get(EVERY)
         if tool.effect == IRREVERSIBLE:
-            if self._retries.get(tool.name):
-                raise InputError(
-                    f"retries={self._retries[tool.name]} for {tool.name}, which is irreversible "
-                    "and must not run twice; leave it out of retries"
-                )
+            self.check_effects([tool.name])
             return Policy(deadline)
         retries = self._retries.get(tool.name, tool.retries)
         return Policy(deadline, self._retries.get(EVERY, 0) if retries is None else retries)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from sgc_ir.errors import BackendError
+from sgc_ir.json_text import finite_float, refuse_constant
 from sgc_ir.params import CallResult, SamplingParams
 
 
@@ -34,20 +35,15 @@ def _convert(dtype: str | None, text: str) -> Any:
     if dtype == "int":
         return int(text)
     if dtype == "float":
-        return float(text)
+        return finite_float(text)
     if dtype == "bool":
         if text not in ("True", "False"):
             raise ValueError("expected True or False")
         return text == "True"
-    value = json.loads(text, parse_constant=refuse_constant)
+    value = json.loads(text, parse_constant=refuse_constant, parse_float=finite_float)
     if dtype == "str" and not isinstance(value, str):
         raise ValueError("expected a quoted string")
     return value
-
-
-def refuse_constant(name: str) -> NoReturn:
-    """For `parse_constant` of a JSON reader: NaN and Infinity are not JSON. Raises ValueError."""
-    raise ValueError(f"{name} is not JSON")
 
 
 def _shown(text: str) -> str:

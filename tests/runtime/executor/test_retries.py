@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -146,9 +147,25 @@ def test_tools_are_tried_again_where_their_effect_allows(mode: str) -> None:
     with pytest.raises(sgc.GenerationError, match="lost"):
         send.run(mode=mode, retries=2)
     assert counts == {"pure": 3, "repeatable": 3, "irreversible": 1}
-    with pytest.raises(sgc.GenerationError, match="irreversible and must not run twice"):
-        send.run(mode=mode, retries={f"irreversible_{mode}": 2})
+    named = {f"irreversible_{mode}": 2}
+    for start in (partial(send.run, mode=mode), partial(send.run_batch, [{}], mode=mode)):
+        with pytest.raises(InputError, match="irreversible and must not run twice"):
+            start(retries=named)
+    send.run_batch([], mode=mode, retries={f"irreversible_{mode}": 0})
     assert counts["irreversible"] == 1
+
+
+def test_a_tool_that_only_the_run_finds_is_refused_when_it_comes() -> None:
+    runs = []
+    sgc.tool(effect="irreversible", name="found_late")(lambda: runs.append(1))
+
+    @sgc.function
+    def send(s, name: str):
+        return sgc.call(name)
+
+    with pytest.raises(sgc.GenerationError, match="irreversible and must not run twice"):
+        send.run("found_late", mode="interpreted", retries={"found_late": 2})
+    assert not runs
 
 
 def test_a_tool_names_its_own_retries() -> None:
