@@ -7,8 +7,8 @@ another one computes right now is passed over together with all that share that 
 
 A request fits if its own tokens, and the share `reserve` of what it and all in flight may still
 generate, find room. For a program instance that has not begun, the tokens that begun instances
-will come back for, and what their later calls may generate, must find room too (`instances`).
-With nothing in flight it fits in any case.
+will come back for must find room too, and the share `claims` of what later calls, its own and
+theirs, may generate (`instances`). With nothing in flight it fits in any case.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class Admission:
     def __init__(self, cache: PrefixCache, config: EngineConfig) -> None:
         self._cache, self._config = cache, config
         self._priorities = config.priorities and config.order != "fcfs"
+        self._claims = config.claims if self._priorities else 0.0
         self.turns = Turns(config.turn_tokens)
         self.instances = Instances(config.cohort, config.kv_tokens)
         self.waiting = WaitingQueue(self._make_order, self._size, self._cohort_of)
@@ -150,8 +151,9 @@ class Admission:
         growth = request.num_growth + step.growth
         if not called:
             missing += step.ahead
-            if self._priorities and self.instances.cohort_of(request) is None:
-                growth += self.instances.growth + (request.more_tokens or 0)
+            if self._claims and self.instances.cohort_of(request) is None:
+                later = self.instances.growth + (request.more_tokens or 0)
+                missing += ceil(self._claims * later)
                 missing += self.instances.claimed(self._cache.evictable)
         return missing + ceil(self._config.reserve * growth) <= self._cache.available
 

@@ -49,6 +49,7 @@ class LoadedEngine:
             reserve=options.reserve,
             order=options.order,
             priorities=options.priorities,
+            claims=options.claims,
             cache=options.cache,
         )
         shape = (config.num_layers, num_slots, config.num_kv_heads, config.head_dim)

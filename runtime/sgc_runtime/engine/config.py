@@ -26,8 +26,11 @@ class EngineConfig:
             served instead, so few tokens are enough.
         scan_limit: waiting requests that are looked at in one step.
         order: `lpm`, `dfs` or `fcfs`; see `order.PrefixOrder`.
-        priorities: serve program instances that have begun before new ones, and leave them the
-            memory that they will need; not with `fcfs`.
+        priorities: serve program instances that have begun before new ones; not with `fcfs`.
+        claims: with `priorities`, leave instances that have begun the memory that they will come
+            back for, and this share of what their later calls may generate; 0: neither. A low
+            share lets more of them run at once, which pays where a prompt token costs far less
+            than a step (`benchmarks/instances.py`).
         cohort: instances that begin one after another and are served as equals.
         turn_tokens: prompt tokens that are computed between two turns of the request that has
             waited longest; the bound on waiting follows from it (see `turns`).
@@ -45,6 +48,7 @@ class EngineConfig:
     scan_limit: int = 512
     order: str = "lpm"
     priorities: bool = True
+    claims: float = 1.0
     cohort: int = 16
     turn_tokens: int = 16_384
     cache: bool = True

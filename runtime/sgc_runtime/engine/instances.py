@@ -1,9 +1,13 @@
 """Program instances that the engine has begun to serve, and what they will still need.
 
 Finishing what was begun comes first: requests of started instances are looked at before those of
-new ones, in cohorts by the order of their starts. And a new instance does not start while its
-growth would push out KV that started ones are certain to come back for. All of it is a bias: it
-lapses for instances that stay away, and with nothing in flight a request starts in any case.
+new ones, in cohorts by the order of their starts. And a new instance does not start while it, or
+what its later calls may generate, would push out KV that started ones come back for: between two
+calls nothing locks that KV, and the place in flight is empty. All of it is a bias: it lapses for
+instances that stay away, and with nothing in flight a request starts in any case.
+
+Where memory is short the order alone brings instances to an end earlier, and the claims keep all
+of them from computing their prompts again (`benchmarks/instances.py` has both, and each alone).
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ class EngineOptions:
         order: which waiting call is served next: `lpm` (longest cached prefix first), `dfs`
             (those that share a prefix together) or `fcfs` (first come, first served).
         priorities: finish program instances that have begun before new ones begin.
+        claims: see `EngineConfig`.
     """
 
     dtype: str | None = None
@@ -52,6 +53,7 @@ class EngineOptions:
     reserve: float = 0.5
     order: str = "lpm"
     priorities: bool = True
+    claims: float = 1.0
 
     def __post_init__(self) -> None:
         if self.kv_tokens is not None and self.kv_memory is not None:
@@ -73,8 +75,9 @@ class EngineOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise BackendError(f"{name}={value}: give at least 1")
-        if not 0.0 <= self.reserve <= 1.0:
-            raise BackendError(f"reserve={self.reserve}: give a number from 0 to 1")
+        for name in ("reserve", "claims"):
+            if not 0.0 <= (share := getattr(self, name)) <= 1.0:
+                raise BackendError(f"{name}={share}: give a number from 0 to 1")
 
 
 def parse_size(size: int | str) -> int:
