@@ -12,7 +12,7 @@ from support.attention_cases import Sequence, Step, TreeStep
 
 from sgc_kernels.attention.compiled import CompiledAttention, can_attend
 from sgc_kernels.attention.torch_ref import TorchAttention
-from sgc_kernels.compiled import build, machine_code
+from sgc_kernels.compiled import build
 from sgc_kernels.compiled.machine_code import load_machine_code
 from sgc_kernels.compiled.target import Target, host_target
 from sgc_kernels.select import select_kernels
@@ -144,8 +144,3 @@ def test_torch_takes_over_where_nothing_can_be_compiled(
     assert caplog.messages == [
         f"no compiled kernels here ({error}): attention and norms run in torch"
     ]
-
-
-@needs_kernels
-def test_threads_are_those_of_torch() -> None:
-    assert machine_code.parallel_call() is not None

@@ -15,8 +15,9 @@ import torch
 from sgc_kernels.attention.spec import AttentionMeta, AttentionPlan, AttentionShape
 from sgc_kernels.compiled import cut_block as at
 from sgc_kernels.compiled import step as st
-from sgc_kernels.compiled.machine_code import load_machine_code, parallel_call
+from sgc_kernels.compiled.machine_code import load_machine_code
 from sgc_kernels.compiled.target import FORMATS, Target, host_target
+from sgc_kernels.openmp import parallel_call
 
 Items = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 

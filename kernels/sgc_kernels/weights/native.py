@@ -12,15 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from sgc_kernels.openmp import parallel_address
 from sgc_kernels.weights.grouped_ir import Layout, module_text
 
 # (shape, x, out, sums, rows, threads): addresses and counts; see `module_text`.
 Product = Callable[[int, int, int, int, int, int], None]
 
 _NEEDED = ("avx512bw", "avx512bf16")
-_OPENMP = ("libgomp", "libiomp5", "libomp")  # all of them answer to GCC's name
 _VERSIONS_KEPT = 4  # of LLVM, CPU and kernel together, for a layout
 _TYPES = (ctypes.c_void_p,) * 4 + (ctypes.c_int64, ctypes.c_int32)
 _lock = threading.Lock()
@@ -40,7 +38,7 @@ def keep_code_in(directory: Path) -> None:
 @functools.cache
 def can_compile() -> bool:
     """Whether this machine has llvmlite, bfloat16 dot products and an OpenMP that torch uses."""
-    return all(has_feature(name) for name in _NEEDED) and _openmp_address() is not None
+    return all(has_feature(name) for name in _NEEDED) and parallel_address() is not None
 
 
 @functools.cache
@@ -67,7 +65,7 @@ def _load(layout: Layout) -> tuple[Product, Any]:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    address = _openmp_address()
+    address = parallel_address()
     assert address is not None, "asked for without can_compile"
     llvm.add_symbol("GOMP_parallel", address)
     text = module_text(layout)
@@ -128,27 +126,3 @@ class _Kept:
         files = [(file.stat().st_mtime_ns, file) for file in self._place.parent.glob(f"{stem}-*.o")]
         for _, file in sorted(files)[:-_VERSIONS_KEPT]:
             file.unlink(missing_ok=True)
-
-
-@functools.cache
-def _openmp_address() -> int | None:
-    """Address of `GOMP_parallel` in the OpenMP library that this process's torch computes with."""
-    for path in _loaded_libraries():
-        try:
-            function = ctypes.CDLL(path).GOMP_parallel
-        except (OSError, AttributeError):
-            continue
-        return ctypes.cast(function, ctypes.c_void_p).value
-    return None
-
-
-def _loaded_libraries() -> list[str]:
-    """OpenMP libraries that are loaded, torch's own first."""
-    try:
-        lines = Path("/proc/self/maps").read_text().splitlines()
-    except OSError:
-        return []
-    paths = {line.split(maxsplit=5)[5] for line in lines if len(line.split(maxsplit=5)) == 6}
-    found = [path for path in paths if Path(path).name.startswith(_OPENMP)]
-    home = str(Path(torch.__file__).parent)
-    return sorted(found, key=lambda path: (not path.startswith(home), path))
