@@ -2,6 +2,7 @@
 
     SgcError
     +-- CompileError      a program, graph or constraint is refused (file, line)
+    +-- ConstraintError   a regex, JSON schema or grammar cannot be used (kind says why)
     +-- ArtifactError     bytes or text that are not a graph of this version
     +-- GenerationError   a node of a running program failed (program, instance, node, source)
     +-- ToolError         a Python tool raised, or is not registered
@@ -38,6 +39,23 @@ class CompileError(SgcError):
         self.line = line
         place = f"{file}:{line}: " if file is not None and line is not None else ""
         super().__init__(place + message)
+
+
+class ConstraintError(SgcError):
+    """A regular expression, JSON schema or grammar that cannot be used.
+
+    Args:
+        message: cause and next step, without the place.
+        kind: "malformed"; "unsupported", a construct that is refused by name; "unsatisfiable",
+            no text is legal; "limit", too large or too slow to compile.
+        where: place inside the constraint (a JSON pointer, a position, a rule), or "".
+    """
+
+    def __init__(self, message: str, *, kind: str = "limit", where: str = "") -> None:
+        self.reason = message
+        self.kind = kind
+        self.where = where
+        super().__init__(f"{where}: {message}" if where else message)
 
 
 class ArtifactError(SgcError):

@@ -1,0 +1,1 @@
+"""Regex, JSON Schema and grammar to lazily built byte automata; no tokenizer, no torch."""

@@ -1,0 +1,227 @@
+"""A lazily determinised byte automaton: numbers for states, one table of transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
+from sgc_ir.automata.nodes import Epsilon, Node, Repeat, Sequence, Span, Union
+from sgc_ir.automata.pool import Pool
+from sgc_ir.automata.rules import build
+from sgc_ir.automata.utf8 import CharSet
+from sgc_ir.errors import ConstraintError
+
+DEAD = -1  # no text goes on from here
+UNKNOWN = -2  # not derived yet
+
+_FIRST_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class CharRun:
+    """What a state that stands before a counted or endless run of characters looks like.
+
+    The state's texts are: between `low` and `high` times (None: without end) a character of
+    `chars` or one of the body's other alternatives, then what `rest` accepts.
+
+    Attributes:
+        chars: the plain characters of the body.
+        low, high: how often the body still comes.
+        rest: state of what follows the run.
+        plain: whether the body is `chars` and nothing else.
+        apart: whether neither `rest` nor another alternative of the body begins with a byte that
+            a character of `chars` begins with, so a character of `chars` always belongs to the run.
+    """
+
+    chars: CharSet
+    low: int
+    high: int | None
+    rest: int
+    plain: bool
+    apart: bool
+
+
+class Automaton:
+    """The states of one constraint, made as they are reached.
+
+    States are small integers; every state can reach an accepting one. Not safe for threads: one
+    lock guards each automaton where several use it.
+
+    Args:
+        make: builds the start expression in the pool it is given.
+        digest: names the language: equal digests mean equal automata.
+        limits: bounds of time and memory.
+
+    Raises:
+        ConstraintError: no text is legal (kind "unsatisfiable"), or a limit is passed.
+
+    Attributes:
+        rows: int32 [capacity, 256]: next state, `DEAD` or `UNKNOWN`; replaced when it grows.
+        accepting: bool [capacity].
+        start: the first state.
+    """
+
+    def __init__(
+        self, make: Callable[[Pool], Node], digest: bytes, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        self.digest = digest
+        self._limits = limits
+        self._pool, start = build(make, limits)
+        if not self._pool.is_alive(start):
+            raise ConstraintError("no text is legal under it", kind="unsatisfiable")
+        self._pool.restart_clock()
+        self._nodes: list[Node] = []
+        self._states: dict[int, int] = {}
+        self.rows: npt.NDArray[np.int32] = np.full((_FIRST_ROWS, 256), UNKNOWN, np.int32)
+        self.accepting: npt.NDArray[np.bool_] = np.zeros(_FIRST_ROWS, np.bool_)
+        self._expanded: list[bool] = []
+        self.start = self._state(start)
+
+    @property
+    def num_states(self) -> int:
+        return len(self._nodes)
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the table of transitions."""
+        return int(self.rows.nbytes)
+
+    def _state(self, node: Node) -> int:
+        state = self._states.get(node.id)
+        if state is not None:
+            return state
+        state = len(self._nodes)
+        if state >= self._limits.states:
+            raise ConstraintError(
+                f"the constraint needs more than {self._limits.states} states; make it smaller"
+            )
+        if state == len(self.rows):
+            self._grow()
+        self._nodes.append(node)
+        self._expanded.append(False)
+        self._states[node.id] = state
+        self.accepting[state] = node.nullable
+        return state
+
+    def _grow(self) -> None:
+        size = len(self.rows)
+        self.rows = np.concatenate([self.rows, np.full((size, 256), UNKNOWN, np.int32)])
+        self.accepting = np.concatenate([self.accepting, np.zeros(size, np.bool_)])
+
+    def expanded(self, state: int) -> bool:
+        """Whether the row of `state` is known."""
+        return self._expanded[state]
+
+    def expand(self, state: int) -> None:
+        """Make the row of `state`."""
+        if self._expanded[state]:
+            return
+        found = [
+            (low, high, self._state(node))
+            for low, high, node in self._nodes[state].row(self._pool)
+            if self._pool.is_alive(node)
+        ]
+        row = self.rows[state]
+        row[:] = DEAD
+        for low, high, following in found:
+            row[low : high + 1] = following
+        self._expanded[state] = True
+
+    def step(self, state: int, byte: int) -> int:
+        """The state behind one byte, or `DEAD`."""
+        self.expand(state)
+        return int(self.rows[state, byte])
+
+    def walk(self, state: int, data: bytes) -> int:
+        """The state behind `data`, or `DEAD`."""
+        for byte in data:
+            if state == DEAD:
+                break
+            state = self.step(state, byte)
+        return state
+
+    def is_accepting(self, state: int) -> bool:
+        return bool(self.accepting[state])
+
+    def ways(self, state: int) -> tuple[tuple[int, int, int], ...]:
+        """(low byte, high byte, next state), sorted: the edges out of `state`."""
+        self.expand(state)
+        return tuple(
+            (low, high, self._states[node.id])
+            for low, high, node in self._nodes[state].row(self._pool)
+            if node.alive
+        )
+
+    def is_final(self, state: int) -> bool:
+        """Whether the text is complete: `state` accepts and nothing leaves it."""
+        return self.is_accepting(state) and not self.ways(state)
+
+    def forced(self, state: int, limit: int = 4096) -> tuple[bytes, int]:
+        """The bytes that every legal text has next, and the state behind them.
+
+        They end where the text may end, or where two bytes are possible (a compressed edge of
+        the automaton, or what is left of one).
+        """
+        data = bytearray()
+        while len(data) < limit and not self.is_accepting(state):
+            ways = self.ways(state)
+            if len(ways) != 1 or ways[0][0] != ways[0][1]:
+                break
+            data.append(ways[0][0])
+            state = ways[0][2]
+        return bytes(data), state
+
+    def texts(self, state: int, limit: int, longest: int = 4096) -> list[bytes] | None:
+        """Every text from `state` on, sorted, where they are at most `limit` and none is longer
+        than `longest` bytes; else None."""
+        found: list[bytes] = []
+        stack = [(state, b"")]
+        seen = 0
+        while stack:
+            state, data = stack.pop()
+            seen += 1
+            if len(data) > longest or seen > 64 * limit + 4096:
+                return None
+            if self.is_accepting(state):
+                found.append(data)
+                if len(found) > limit:
+                    return None
+            for low, high, following in reversed(self.ways(state)):
+                if high - low >= limit:
+                    return None
+                for byte in range(high, low - 1, -1):
+                    stack.append((following, data + bytes([byte])))
+        return sorted(found)
+
+    def run(self, state: int) -> CharRun | None:
+        """How `state` stands before a run of characters, or None."""
+        node = self._nodes[state]
+        head, rest = (node.head, node.tail) if isinstance(node, Sequence) else (node, None)
+        if not isinstance(head, Repeat):
+            return None
+        chars = _plain_characters(head.body)
+        if chars is None:
+            return None
+        following = self._pool.epsilon if rest is None else rest
+        others = [(low, high) for low, high, _ in following.row(self._pool)]
+        plain = isinstance(head.body, Span)
+        if not plain:
+            assert isinstance(head.body, Union)
+            for item in head.body.items:
+                if not (isinstance(item, Span) and item.chars is chars):
+                    others += [(low, high) for low, high, _ in item.row(self._pool)]
+        apart = not any(
+            low <= last and first <= high for low, high, _ in chars.edges for first, last in others
+        )
+        return CharRun(chars, head.low, head.high, self._state(following), plain, apart)
+
+
+def _plain_characters(body: Node) -> CharSet | None:
+    """The set of characters that is, or is one alternative of, a run's body."""
+    items = body.items if isinstance(body, Union) else (body,)
+    sets = [i.chars for i in items if isinstance(i, Span) and isinstance(i.tail, Epsilon)]
+    return sets[0] if len(sets) == 1 else None

@@ -1,0 +1,218 @@
+"""Expressions over bytes whose derivatives are again expressions: the states of an automaton.
+
+An expression stands for a set of byte strings. Its derivative by a byte b is the set of what may
+follow b. `row()` gives all 256 derivatives at once as byte ranges (Brzozowski 1964; sets of
+transitions as in Owens, Reppy, Turon 2009). Equal expressions of one pool are one object, so an
+expression is a state, and what was derived once stays known.
+
+Expressions are written as a head and what follows it, so a derivative touches the head only.
+Every text is UTF-8: heads are whole characters or what is left of one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sgc_ir.automata.utf8 import CharSet
+from sgc_ir.errors import ConstraintError
+
+if TYPE_CHECKING:
+    from sgc_ir.automata.pool import Pool
+
+Row = tuple[tuple[int, int, "Node"], ...]  # (low byte, high byte, derivative), sorted, disjoint
+
+
+class Node:
+    """One expression.
+
+    Attributes:
+        id: number in its pool, in order of making.
+        nullable: whether the empty text is in the set.
+        sure: whether some text is in the set for certain (False: `Pool.alive` finds out).
+        length: how many heads stand before the last tail, up to a small bound.
+    """
+
+    __slots__ = ("_row", "alive", "id", "length", "nullable", "sure")
+
+    def __init__(self, number: int, nullable: bool, sure: bool, length: int = 0) -> None:
+        self.id = number
+        self.nullable = nullable
+        self.sure = sure
+        self.length = length
+        self.alive: bool | None = True if sure else None  # None: not known yet
+        self._row: Row | None = None
+
+    def row(self, pool: Pool) -> Row:
+        """Derivatives by all bytes; ranges that nothing may follow are left out."""
+        if self._row is None:
+            self._row = self.derive(pool)
+        return self._row
+
+    def derive(self, pool: Pool) -> Row:
+        raise NotImplementedError
+
+
+class Empty(Node):
+    """No text at all."""
+
+    __slots__ = ()
+
+    def derive(self, pool: Pool) -> Row:
+        return ()
+
+
+class Epsilon(Node):
+    """The empty text alone."""
+
+    __slots__ = ()
+
+    def derive(self, pool: Pool) -> Row:
+        return ()
+
+
+class Literal(Node):
+    """`data[offset:]`, then `tail`."""
+
+    __slots__ = ("data", "offset", "tail")
+
+    def __init__(self, number: int, data: bytes, offset: int, tail: Node) -> None:
+        super().__init__(number, False, tail.sure, tail.length + 1)
+        self.data = data
+        self.offset = offset
+        self.tail = tail
+
+    def derive(self, pool: Pool) -> Row:
+        byte = self.data[self.offset]
+        return ((byte, byte, pool.literal(self.data, self.tail, self.offset + 1)),)
+
+
+class Span(Node):
+    """One character of a set, or what is left of it, then `tail`."""
+
+    __slots__ = ("chars", "tail")
+
+    def __init__(self, number: int, chars: CharSet, tail: Node) -> None:
+        super().__init__(number, False, tail.sure, tail.length + 1)
+        self.chars = chars
+        self.tail = tail
+
+    def derive(self, pool: Pool) -> Row:
+        tail = self.tail
+        return tuple(
+            (low, high, tail if rest is None else pool.span(rest, tail))
+            for low, high, rest in self.chars.edges
+        )
+
+
+class Sequence(Node):
+    """`head`, then `tail`."""
+
+    __slots__ = ("head", "tail")
+
+    def __init__(self, number: int, head: Node, tail: Node) -> None:
+        nullable = head.nullable and tail.nullable
+        super().__init__(number, nullable, head.sure and tail.sure, tail.length + 1)
+        self.head = head
+        self.tail = tail
+
+    def derive(self, pool: Pool) -> Row:
+        tail = self.tail
+        row = pool.map_row(self.head.row(pool), lambda node: pool.sequence(node, tail))
+        return pool.union_rows([row, tail.row(pool)]) if self.head.nullable else row
+
+
+class Union(Node):
+    """What is in any of `items`."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, number: int, items: tuple[Node, ...]) -> None:
+        super().__init__(
+            number, any(item.nullable for item in items), any(item.sure for item in items)
+        )
+        self.items = items
+
+    def derive(self, pool: Pool) -> Row:
+        return pool.union_rows([item.row(pool) for item in self.items])
+
+
+class Intersection(Node):
+    """What is in each of `items`."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, number: int, items: tuple[Node, ...]) -> None:
+        super().__init__(number, all(item.nullable for item in items), False)
+        self.items = items
+
+    def derive(self, pool: Pool) -> Row:
+        return pool.intersect_rows([item.row(pool) for item in self.items])
+
+
+class Complement(Node):
+    """Every legal text that is not in `body`; inside a character, `rest` completes it."""
+
+    __slots__ = ("body", "rest")
+
+    def __init__(self, number: int, body: Node, rest: CharSet | None) -> None:
+        super().__init__(number, rest is None and not body.nullable, False)
+        self.body = body
+        self.rest = rest
+
+    def derive(self, pool: Pool) -> Row:
+        return pool.complement_row(self.body.row(pool), self.rest)
+
+
+class Repeat(Node):
+    """`body` at least `low` and at most `high` times (None: any number)."""
+
+    __slots__ = ("body", "high", "low")
+
+    def __init__(self, number: int, body: Node, low: int, high: int | None) -> None:
+        super().__init__(number, low == 0, low == 0 or body.sure)
+        self.body = body
+        self.low = low
+        self.high = high
+
+    def derive(self, pool: Pool) -> Row:
+        rest = pool.repeat(
+            self.body, max(self.low - 1, 0), None if self.high is None else self.high - 1
+        )
+        return pool.map_row(self.body.row(pool), lambda node: pool.sequence(node, rest))
+
+
+class Rule:
+    """A named expression that may hold itself; `body` is set once, by `Pool.define`."""
+
+    __slots__ = ("body", "deriving", "name", "nullable")
+
+    def __init__(self, name: str, nullable: bool) -> None:
+        self.name = name
+        self.nullable = nullable
+        self.body: Node | None = None
+        self.deriving = False
+
+
+class Reference(Node):
+    """The expression of a rule."""
+
+    __slots__ = ("rule",)
+
+    def __init__(self, number: int, rule: Rule) -> None:
+        super().__init__(number, rule.nullable, True)
+        self.rule = rule
+
+    def derive(self, pool: Pool) -> Row:
+        rule = self.rule
+        if rule.body is None:
+            raise ConstraintError(f"rule {rule.name} is used and never defined", kind="malformed")
+        if rule.deriving:
+            raise ConstraintError(
+                f"rule {rule.name} begins with itself; write the repetition with * or +",
+                kind="unsupported",
+            )
+        rule.deriving = True
+        try:
+            return rule.body.row(pool)
+        finally:
+            rule.deriving = False

@@ -1,0 +1,355 @@
+"""Where expressions are made: equal ones become one object, simple rewritings keep them few.
+
+The rewritings keep the number of states of a regular expression finite and small: unions and
+intersections are sets (associative, commutative, idempotent), unions with one head are factored,
+and counted repetitions of one body merge where their counts touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from sgc_ir.automata.emptiness import find_alive
+from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits, Watch
+from sgc_ir.automata.nodes import (
+    Complement,
+    Empty,
+    Epsilon,
+    Intersection,
+    Literal,
+    Node,
+    Reference,
+    Repeat,
+    Row,
+    Rule,
+    Span,
+    Union,
+)
+from sgc_ir.automata.nodes import (
+    Sequence as Then,
+)
+from sgc_ir.automata.rows import intersection_of_rows, merged, union_of_rows
+from sgc_ir.automata.utf8 import ANY_CHAR, CharSet, Ranges, char_set
+from sgc_ir.errors import ConstraintError
+
+_Made = TypeVar("_Made", bound=Node)
+_PUSHED = 16  # a head of at most this length has its tail moved in, so that equal states are one
+
+
+class Pool:
+    """Makes the expressions of one automaton.
+
+    Args:
+        limits: bounds on nodes, time and emptiness questions.
+        unproductive: rules that hold no finite text; a reference to one is the empty expression.
+
+    Attributes:
+        empty, epsilon: no text; the empty text.
+        text: any text, `.*` with newlines.
+    """
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, unproductive: Collection[str] = ()) -> None:
+        self.limits = limits
+        self._watch = Watch(limits.seconds, "making the constraint")
+        self._interned: dict[Hashable, Node] = {}
+        self._rules: dict[str, Rule] = {}
+        self._unproductive = frozenset(unproductive)
+        self._count = 0
+        self.empty: Node = self._keep("empty", Empty(self._number(), False, False))
+        self.empty.alive = False
+        self.epsilon: Node = self._keep("epsilon", Epsilon(self._number(), True, True))
+        self.text: Node = self.repeat(self.span(ANY_CHAR, self.epsilon), 0, None)
+
+    def restart_clock(self) -> None:
+        """Give what follows the whole time limit again."""
+        self._watch = Watch(self.limits.seconds, "stepping through the constraint")
+
+    def _number(self) -> int:
+        self._count += 1
+        self._watch.tick()
+        if self._count > self.limits.nodes:
+            raise ConstraintError(
+                f"the constraint grows beyond {self.limits.nodes} expressions; make it smaller"
+            )
+        return self._count
+
+    def _keep(self, key: Hashable, node: _Made) -> _Made:
+        self._interned[key] = node
+        return node
+
+    # Heads
+
+    def literal(self, data: bytes, tail: Node, offset: int = 0) -> Node:
+        """`data[offset:]`, then `tail`."""
+        if offset == len(data) or tail is self.empty:
+            return tail
+        key = (Literal, data, offset, tail.id)
+        found = self._interned.get(key)
+        return found or self._keep(key, Literal(self._number(), data, offset, tail))
+
+    def span(self, chars: CharSet, tail: Node) -> Node:
+        """One character (or the rest of one), then `tail`."""
+        if tail is self.empty:
+            return tail
+        key = (Span, chars.id, tail.id)
+        found = self._interned.get(key)
+        return found or self._keep(key, Span(self._number(), chars, tail))
+
+    def one_of(self, ranges: Ranges, tail: Node | None = None) -> Node:
+        """One character of sorted, disjoint code point ranges, then `tail`."""
+        if not any(low <= 0xD7FF or high >= 0xE000 for low, high in ranges):
+            return self.empty
+        return self.span(char_set(ranges), tail or self.epsilon)
+
+    def string(self, text: str, tail: Node | None = None) -> Node:
+        """`text`, then `tail`; no text at all where `text` holds a surrogate."""
+        try:
+            data = text.encode("utf-8")
+        except UnicodeEncodeError:
+            return self.empty
+        return self.literal(data, tail or self.epsilon)
+
+    # Combinations
+
+    def sequence(self, head: Node, tail: Node) -> Node:
+        """`head`, then `tail`."""
+        if head is self.epsilon or tail is self.empty:
+            return tail
+        if tail is self.epsilon or head is self.empty:
+            return head
+        if head.length <= _PUSHED:
+            if isinstance(head, Span):
+                return self.span(head.chars, self.sequence(head.tail, tail))
+            if isinstance(head, Literal):
+                return self.literal(head.data, self.sequence(head.tail, tail), head.offset)
+            if isinstance(head, Then):
+                return self._then(head.head, self.sequence(head.tail, tail))
+        return self._then(head, tail)
+
+    def _then(self, head: Node, tail: Node) -> Node:
+        key = (Then, head.id, tail.id)
+        found = self._interned.get(key)
+        return found or self._keep(key, Then(self._number(), head, tail))
+
+    def chain(self, *parts: Node) -> Node:
+        """All `parts` in order."""
+        tail = self.epsilon
+        for part in reversed(parts):
+            tail = self.sequence(part, tail)
+        return tail
+
+    def repeat(self, body: Node, low: int, high: int | None = None) -> Node:
+        """`body` at least `low` and at most `high` times; None: without end."""
+        if body is self.empty or body is self.epsilon:
+            return self.epsilon if low == 0 or body is self.epsilon else self.empty
+        if body.nullable:
+            low = 0
+        if high == 0:
+            return self.epsilon
+        if low == 1 and high == 1:
+            return body
+        if isinstance(body, Repeat) and body.low <= 1 and body.high is None and low <= 1:
+            return self.repeat(body.body, min(low, body.low), None)
+        key = (Repeat, body.id, low, high)
+        found = self._interned.get(key)
+        return found or self._keep(key, Repeat(self._number(), body, low, high))
+
+    def optional(self, body: Node) -> Node:
+        return self.union([body, self.epsilon])
+
+    def union(self, items: Iterable[Node]) -> Node:
+        """What is in any of `items`."""
+        kept: dict[int, Node] = {}
+        for item in items:
+            for part in item.items if isinstance(item, Union) else (item,):
+                if part.alive is not False:
+                    kept[part.id] = part
+        if self.text.id in kept:
+            return self.text
+        parts = self._factored(kept) if len(kept) > 1 else list(kept.values())
+        if self.epsilon in parts and any(p.nullable for p in parts if p is not self.epsilon):
+            parts.remove(self.epsilon)
+        if len(parts) <= 1:
+            return parts[0] if parts else self.empty
+        parts.sort(key=lambda part: part.id)
+        key = (Union, *[part.id for part in parts])
+        found = self._interned.get(key)
+        return found or self._keep(key, Union(self._number(), tuple(parts)))
+
+    def _factored(self, kept: dict[int, Node]) -> list[Node]:
+        """`kept`, with one item for all that have one head."""
+        groups: dict[Hashable, list[Node]] = {}
+        for part in kept.values():
+            groups.setdefault(_head(part), []).append(part)
+        if len(groups) == len(kept):
+            return list(kept.values())
+        return [
+            part
+            for key, group in groups.items()
+            for part in (group if len(group) == 1 else self._joined(key, group))
+        ]
+
+    def _joined(self, key: Hashable, group: list[Node]) -> list[Node]:
+        first = group[0]
+        if isinstance(first, Span):
+            return [self.span(first.chars, self.union([_tail(part) for part in group]))]
+        if isinstance(first, Literal):
+            tails = [_tail(part) for part in group]
+            return [self.literal(first.data, self.union(tails), first.offset)]
+        if isinstance(first, Then) and not isinstance(first.head, Repeat):
+            return [self._then(first.head, self.union([_tail(part) for part in group]))]
+        return self._merged_counts(group)
+
+    def _merged_counts(self, group: list[Node]) -> list[Node]:
+        """Repetitions of one body with one tail, as few as their counts allow."""
+        tail = _tail(group[0]) if isinstance(group[0], Then) else self.epsilon
+        repeats = [part.head if isinstance(part, Then) else part for part in group]
+        counts = sorted(
+            (part.low, part.high) for part in repeats if isinstance(part, Repeat) and part.high
+        )
+        endless = [p.low for p in repeats if isinstance(p, Repeat) and p.high is None]
+        spans: list[tuple[int, int | None]] = []
+        for low, high in [*counts]:
+            last = spans[-1] if spans else None
+            if last is not None and low <= (last[1] or 0) + 1:
+                spans[-1] = (last[0], max(last[1] or 0, high or 0))
+            else:
+                spans.append((low, high))
+        if endless:
+            least = min(endless)
+            while spans and (spans[-1][1] or 0) + 1 >= least:
+                least = min(least, spans.pop()[0])
+            spans.append((least, None))
+        body = repeats[0].body if isinstance(repeats[0], Repeat) else repeats[0]
+        return [self.sequence(self.repeat(body, low, high), tail) for low, high in spans]
+
+    def intersection(self, items: Iterable[Node]) -> Node:
+        """What is in each of `items`."""
+        kept: dict[int, Node] = {}
+        for item in items:
+            for part in item.items if isinstance(item, Intersection) else (item,):
+                if part.alive is False:
+                    return self.empty
+                if not self._everything(part):
+                    kept[part.id] = part
+        parts = sorted(kept.values(), key=lambda part: part.id)
+        if self.epsilon in parts:
+            return self.epsilon if all(part.nullable for part in parts) else self.empty
+        if len(parts) <= 1:
+            return parts[0] if parts else self.text
+        key = (Intersection, *[part.id for part in parts])
+        found = self._interned.get(key)
+        return found or self._keep(key, Intersection(self._number(), tuple(parts)))
+
+    def _everything(self, node: Node) -> bool:
+        """Whether every legal text is in the set (the others of an intersection stand at the same
+        place of a character, so what is left of any character counts as well)."""
+        while isinstance(node, Span) and node.chars.full:
+            node = node.tail
+            if node is self.text:
+                return True
+        return node is self.text
+
+    def complement(self, body: Node, rest: CharSet | None = None) -> Node:
+        """Every legal text that is not in `body`; inside a character, `rest` completes it."""
+        if body.alive is False:
+            return self.text if rest is None else self.span(rest, self.text)
+        if self._everything(body):
+            return self.empty
+        if isinstance(body, Complement) and body.rest is rest:
+            return body.body
+        key = (Complement, body.id, None if rest is None else rest.id)
+        found = self._interned.get(key)
+        return found or self._keep(key, Complement(self._number(), body, rest))
+
+    def difference(self, first: Node, second: Node) -> Node:
+        """What is in `first` and not in `second`."""
+        return self.intersection([first, self.complement(second)])
+
+    # Rules
+
+    def rule(self, name: str, nullable: bool) -> Node:
+        """A reference to a rule, which `define` gives a body before the first derivative.
+
+        Args:
+            name: the rule; one name is one rule.
+            nullable: whether the empty text is in it (known to whoever reads the grammar).
+        """
+        if name in self._unproductive:
+            return self.empty
+        rule = self._rules.setdefault(name, Rule(name, nullable))
+        key = (Reference, name)
+        found = self._interned.get(key)
+        return found or self._keep(key, Reference(self._number(), rule))
+
+    def define(self, name: str, body: Node) -> None:
+        """Set the body of rule `name`; raises `ConstraintError` when it has one."""
+        if name in self._unproductive:
+            return
+        rule = self._rules[name]
+        if rule.body is not None:
+            raise ConstraintError(f"rule {name} is defined twice", kind="malformed")
+        assert body.nullable == rule.nullable, f"rule {name}: nullable is not what was said"
+        rule.body = body
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        return tuple(self._rules.values())
+
+    # Derivatives
+
+    def map_row(self, row: Row, function: Callable[[Node], Node]) -> Row:
+        return merged([(low, high, function(node)) for low, high, node in row])
+
+    def union_rows(self, rows: Sequence[Row]) -> Row:
+        return union_of_rows(rows, self.union)
+
+    def intersect_rows(self, rows: Sequence[Row]) -> Row:
+        return intersection_of_rows(rows, self.intersection)
+
+    def complement_row(self, row: Row, rest: CharSet | None) -> Row:
+        """Derivatives of a complement whose body has `row`."""
+        edges = (ANY_CHAR if rest is None else rest).edges
+        out: list[tuple[int, int, Node]] = []
+        for low, high, following in edges:
+            begin = low
+            for first, last, node in row:
+                if last < begin or first > high:
+                    continue
+                if first > begin:
+                    out.append((begin, first - 1, self.complement(self.empty, following)))
+                end = min(last, high)
+                out.append((max(first, begin), end, self.complement(node, following)))
+                begin = end + 1
+            if begin <= high:
+                out.append((begin, high, self.complement(self.empty, following)))
+        return merged(out)
+
+    def is_alive(self, node: Node) -> bool:
+        """Whether some text is in the set; remembered. Raises `ConstraintError` where the answer
+        takes more than `limits.explored` expressions."""
+        if node.alive is None:
+            find_alive(self, node)
+        return bool(node.alive)
+
+
+def _head(node: Node) -> Hashable:
+    """What a union factors by; alike for expressions that begin with the same."""
+    if isinstance(node, Span):
+        return (Span, node.chars.id)
+    if isinstance(node, Literal):
+        return (Literal, node.data, node.offset)
+    if isinstance(node, Then):
+        head = node.head
+        if isinstance(head, Repeat):
+            return (Repeat, head.body.id, node.tail.id)
+        return (Then, head.id)
+    if isinstance(node, Repeat):
+        return (Repeat, node.body.id, None)
+    return node.id
+
+
+def _tail(node: Node) -> Node:
+    assert isinstance(node, Span | Literal | Then)
+    return node.tail

@@ -1,0 +1,65 @@
+"""Merging of derivatives by byte ranges."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+
+from sgc_ir.automata.nodes import Node, Row
+
+Combine = Callable[[Sequence[Node]], Node]
+
+
+def merged(pairs: Sequence[tuple[int, int, Node]]) -> Row:
+    """The row without empty derivatives, neighbours with one derivative as one range."""
+    out: list[tuple[int, int, Node]] = []
+    for low, high, node in pairs:
+        if node.alive is False:
+            continue
+        if out and out[-1][2] is node and out[-1][1] == low - 1:
+            out[-1] = (out[-1][0], high, node)
+        else:
+            out.append((low, high, node))
+    return tuple(out)
+
+
+def union_of_rows(rows: Sequence[Row], union: Combine) -> Row:
+    """For each byte the union of the derivatives that the rows have for it."""
+    full = [row for row in rows if row]
+    if len(full) <= 1:
+        return full[0] if full else ()
+    entries = [entry for row in full for entry in row]
+    entries.sort(key=lambda entry: entry[0])
+    if all(entries[i][1] < entries[i + 1][0] for i in range(len(entries) - 1)):
+        return merged(entries)
+    borders = sorted({entry[0] for entry in entries} | {entry[1] + 1 for entry in entries})
+    cells: list[list[Node]] = [[] for _ in borders]
+    for low, high, node in entries:
+        for cell in cells[bisect_left(borders, low) : bisect_left(borders, high + 1)]:
+            cell.append(node)
+    return merged(
+        [
+            (borders[i], borders[i + 1] - 1, cell[0] if len(cell) == 1 else union(cell))
+            for i, cell in enumerate(cells)
+            if cell
+        ]
+    )
+
+
+def intersection_of_rows(rows: Sequence[Row], intersection: Combine) -> Row:
+    """For each byte that all rows have, the intersection of the derivatives."""
+    current: list[tuple[int, int, list[Node]]] = [
+        (low, high, [node]) for low, high, node in rows[0]
+    ]
+    for row in rows[1:]:
+        following, i = [], 0
+        for low, high, node in row:
+            while i < len(current) and current[i][1] < low:
+                i += 1
+            j = i
+            while j < len(current) and current[j][0] <= high:
+                begin, end = max(low, current[j][0]), min(high, current[j][1])
+                following.append((begin, end, [*current[j][2], node]))
+                j += 1
+        current = following
+    return merged([(low, high, intersection(nodes)) for low, high, nodes in current])
