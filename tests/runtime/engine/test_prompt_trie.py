@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.engine import Ask, make_core, run_all
 
+from sgc_ir.params import SamplingParams
 from sgc_runtime.engine.prompt_trie import PromptTrie
 
 CALL = st.tuples(
@@ -59,3 +61,28 @@ def test_calls_without_a_result_do_not_count(
     for prompt, was in list(zip(prompts, covered, strict=True))[::-1]:
         tries[1].take_back(prompt, was)
     assert tries[1].optimal_hit_rate() == pytest.approx(tries[0].optimal_hit_rate())
+
+
+def generation(prompt: list[int]) -> Ask:
+    return Ask(prompt, SamplingParams(temperature=0, max_tokens=5, ignore_eos=True))
+
+
+def test_the_engine_counts_as_made_what_decode_has_computed() -> None:
+    """Of 2 + 5 tokens all but the last; so of a second prompt with them, the last of them and the
+    one behind have to be computed."""
+    core = make_core()
+    first = generation([2, 3])
+    run_all(core, [first])
+    run_all(core, [generation([2, 3, *first.output, 9])])
+    assert core.trie.optimal_hit_rate() == pytest.approx(1 - (2 + 2) / (2 + 8))
+
+
+def test_the_engine_takes_a_cancelled_call_back() -> None:
+    core = make_core()
+    gone, other = generation([2, 3, 4]), generation([2, 5])
+    core.add(gone.request)
+    core.step()
+    core.cancel(gone.request)
+    run_all(core, [other])
+    run_all(core, [generation([2, 5])])
+    assert core.trie.optimal_hit_rate() == pytest.approx(1 - (2 + 1) / (2 + 2))
