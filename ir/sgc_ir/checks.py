@@ -16,6 +16,7 @@ from typing import Any
 from sgc_ir.params import CHOICE_METHODS, DISTRIBUTIONS, DTYPES, JSON_STYLES
 
 MAX_PATTERN_CHARS = 1_000_000  # regex, grammar; beyond it a mistake is likelier than a pattern
+MAX_SAMPLES = 10_000  # n; each is a sequence with memory of its own
 _MAX_SEED = 2**63 - 1
 _LARGEST = sys.float_info.max
 _DTYPE_OF_TYPE = {int: "int", float: "float", bool: "bool", str: "str"}
@@ -231,7 +232,7 @@ def _grammar(name: str, value: Any) -> str:
 RULES: dict[str, Callable[[str, Any], Any]] = {
     "max_tokens": _integer(0),
     "min_tokens": _integer(0),
-    "n": _integer(1),
+    "n": _integer(1, MAX_SAMPLES),
     "stop": _strings,
     "stop_token_ids": _token_ids,
     "stop_regex": _stop_regex,

@@ -87,6 +87,7 @@ def test_types_become_schemas(source: Any) -> None:
         ("max_tokens", True, "max_tokens=True: expected an integer"),
         ("max_tokens", "5", "expected an integer"),
         ("n", 0, "n=0"),
+        ("n", 10**9, "n=1000000000: expected an integer from 1 to 10000"),
         ("stop", ["a", ""], "stop: the empty string"),
         ("stop", "", "stop: the empty string"),
         ("stop", [3], "stop: 3 is not a string"),

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from sgc_ir.errors import BackendError
+from sgc_ir.errors import BackendError, SgcError
 from sgc_runtime.cache.prefix_cache import PrefixCache
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.metrics import Metrics
@@ -20,6 +20,7 @@ from sgc_runtime.engine.scheduler import Chunk, Scheduler
 from sgc_runtime.engine.step_input import StepInput, make_step_input
 from sgc_runtime.model.forward import ForwardBatch, KVTensors
 from sgc_runtime.sampling.logprobs import next_token_logprobs
+from sgc_runtime.sampling.row import SamplingRow
 from sgc_runtime.sampling.sampler import NO_TOKEN, sample
 
 
@@ -112,7 +113,7 @@ class EngineCore:
         sampled = sample(logits, rows)
         for i, (request, token) in enumerate(zip(requests, sampled.ids, strict=True)):
             if token == NO_TOKEN:
-                self._fail(request, BackendError("the model's logits are not numbers"))
+                self._fail(request, _no_token(rows[i]))
                 continue
             rows[i].advance(token)
             request.push(token)
@@ -180,7 +181,17 @@ class EngineCore:
         request.on_done(request, Outcome(error=error))
 
 
-def _step_error(exc: Exception) -> BackendError:
-    error = BackendError(f"the engine's step failed: {type(exc).__name__}: {exc}")
+def _step_error(exc: Exception) -> SgcError:
+    return exc if isinstance(exc, SgcError) else broken("the engine's step failed", exc)
+
+
+def broken(what: str, exc: Exception) -> BackendError:
+    """What calls are told of an error that nobody expected: one line, the error as its cause."""
+    error = BackendError(f"{what}: {type(exc).__name__}: {' '.join(str(exc).split())}")
     error.__cause__ = exc
     return error
+
+
+def _no_token(row: SamplingRow) -> BackendError:
+    held = ", or min_tokens holds back every id" if row.held_back_now else ""
+    return BackendError(f"no token can be chosen: the model's logits are not numbers{held}")

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from sgc_ir.errors import BackendError
-from sgc_runtime.engine.core import EngineCore
+from sgc_runtime.engine.core import EngineCore, broken
 from sgc_runtime.engine.request import Outcome, Prefix, Request, State
 
 Post = partial[None]
@@ -73,8 +73,7 @@ class Engine:
         try:
             self._loop()
         except Exception as exc:  # a law of the scheduler is broken: say so to all who wait
-            reason = BackendError(f"the engine broke down: {type(exc).__name__}: {exc}")
-            reason.__cause__ = exc
+            reason = broken("the engine broke down", exc)
         self._fail_all(reason)
         self._deliver()
 

@@ -28,15 +28,31 @@ def pool_tokens(
     `2GB`), or into a quarter of the free memory (on a CPU at most 4 GiB).
 
     Raises:
-        BackendError: room for no token at all.
+        BackendError: room for no token at all, or more than there is memory.
     """
+    each = bytes_per_token(config.num_layers, config.num_kv_heads, config.head_dim, dtype)
     if kv_tokens is not None:
+        _check_fits(kv_tokens * each, f"kv_tokens={kv_tokens}", device)
         return kv_tokens
     size = parse_size(kv_memory) if kv_memory is not None else default_bytes(device)
-    each = bytes_per_token(config.num_layers, config.num_kv_heads, config.head_dim, dtype)
+    _check_fits(size, f"kv_memory={kv_memory}", device)
     if size < each:
         raise BackendError(f"kv_memory of {size} bytes holds no token (one takes {each} bytes)")
     return size // each
+
+
+def _check_fits(size: int, option: str, device: torch.device) -> None:
+    """A pool on a CPU takes its memory page by page: too large a one would end the process late,
+    so what the machine cannot hold is refused at once."""
+    if device.type == "cuda":
+        most, whose = torch.cuda.mem_get_info(device)[0], f"device {device} has free"
+    else:
+        most, whose = _limit_bytes(), "this machine has"
+    if size > most:
+        raise BackendError(
+            f"{option}: a KV pool of {size >> 20} MiB is more than the {most >> 20} MiB that "
+            f"{whose}; give less"
+        )
 
 
 def default_bytes(device: torch.device) -> int:
@@ -45,6 +61,14 @@ def default_bytes(device: torch.device) -> int:
         free, _ = torch.cuda.mem_get_info(device)
         return free // DEFAULT_SHARE
     return min(_free_bytes() // DEFAULT_SHARE, MAX_DEFAULT_BYTES)
+
+
+def _limit_bytes() -> int:
+    """Memory of the machine or of its container, used or not."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    text = limit.read_text().strip() if limit.is_file() else ""
+    return min(whole, int(text)) if text.isdigit() else whole
 
 
 def _free_bytes() -> int:

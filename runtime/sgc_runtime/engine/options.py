@@ -38,7 +38,7 @@ class EngineOptions:
         order: which waiting call is served next: `lpm` (longest cached prefix first), `dfs`
             (those that share a prefix together) or `fcfs` (first come, first served).
         priorities: finish program instances that have begun before new ones begin.
-        claims: see `EngineConfig`.
+        claims: see `EngineConfig`; None: 1 on a CPU, a half elsewhere.
     """
 
     dtype: str | None = None
@@ -53,7 +53,7 @@ class EngineOptions:
     reserve: float = 0.5
     order: str = "lpm"
     priorities: bool = True
-    claims: float = 1.0
+    claims: float | None = None
 
     def __post_init__(self) -> None:
         if self.kv_tokens is not None and self.kv_memory is not None:
@@ -73,10 +73,10 @@ class EngineOptions:
             raise BackendError(f"order={self.order!r}: give one of {', '.join(ORDERS)}")
         for name in ("kv_tokens", "max_running", "prefill_tokens"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise BackendError(f"{name}={value}: give at least 1")
+            if value is not None and not (isinstance(value, int) and value >= 1):
+                raise BackendError(f"{name}={value!r}: give a whole number, at least 1")
         for name in ("reserve", "claims"):
-            if not 0.0 <= (share := getattr(self, name)) <= 1.0:
+            if not 0.0 <= (share := getattr(self, name) or 0.0) <= 1.0:
                 raise BackendError(f"{name}={share}: give a number from 0 to 1")
 
 
@@ -88,7 +88,9 @@ def parse_size(size: int | str) -> int:
     """
     if isinstance(size, int):
         return size
-    found = _SIZE.fullmatch(size.strip())
-    if found is None:
-        raise BackendError(f"kv_memory={size!r}: give a number of bytes or a size such as 2GB")
+    found = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
+    if found is None or len(found[1]) > 30:
+        raise BackendError(
+            f"kv_memory={repr(size)[:40]}: give a number of bytes or a size such as 2GB"
+        )
     return int(float(found[1]) * _UNITS[found[2].lower()])

@@ -148,12 +148,13 @@ class Seams:
         if sum(len(p.text) for p in pieces) > _MEMO_CHARS:
             return self.vocabulary.encode_pieces(pieces, start=start)
         key = (start, *pieces)
-        found = self._memo.get(key)
+        # Event loops of several threads come by here: no step relies on the one before it.
+        found = self._memo.pop(key, None)
         if found is None:
-            found = self._memo[key] = self.vocabulary.encode_pieces(pieces, start=start)
-            if len(self._memo) > _MEMO_ENTRIES:
-                self._memo.popitem(last=False)
-        self._memo.move_to_end(key)
+            found = self.vocabulary.encode_pieces(pieces, start=start)
+        self._memo[key] = found  # the last to be dropped
+        if len(self._memo) > _MEMO_ENTRIES:
+            self._memo.popitem(last=False)
         return found
 
 

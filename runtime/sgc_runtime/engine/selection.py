@@ -69,7 +69,9 @@ class Ballot:
         self.own: list[_Tokens] = [tuple(ids[plan.start :].tolist()) for ids in plan.sequences]
         self._method = method
         contrast = method == "unconditional_likelihood_normalized"
-        self._known = {ids: known[ids] for ids in self.own if ids in known} if contrast else {}
+        # Looked up once: calls in other threads may drop what is known at any time.
+        found = {ids: known.get(ids) for ids in self.own} if contrast else {}
+        self._known = {ids: values for ids, values in found.items() if values is not None}
         self._alone = [ids for ids in self.own if ids not in self._known] if contrast else []
         behind = [ids[plan.start :] for ids in plan.sequences]
         self.trie = TokenTrie(plan.sequences[0][: plan.start], behind, _arrays(self._alone))

@@ -11,11 +11,14 @@ import torch
 from sgc_runtime.sampling.row import SamplingRow
 from sgc_runtime.sampling.token_counts import Ints
 
+_TINY, _HUGE = 1e-37, 1e37  # far from the ends of float32, so that bias and penalties may follow
+
 
 def adjust_logits(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
     """Apply, in place and in this order, to `[rows, vocab]` float32:
 
-    1. repetition penalty r: of each id in prompt or sample, x / r if x > 0, else x * r;
+    1. repetition penalty r: of each id in prompt or sample, x / r if x > 0, else x * r, kept
+       finite (r may be anything above 0);
     2. frequency and presence penalty: x - frequency * count - presence, for sampled ids;
     3. logit bias;
     4. minus infinity for ids that `min_tokens` holds back, and for all that healing rules out.
@@ -41,10 +44,10 @@ def _keep_only(logits: torch.Tensor, allowed: Ints) -> None:
 
 def _repetition(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
     index = _index(logits, [row.seen.ids for row in rows])
-    factor = torch.tensor([r.params.repetition_penalty for r in rows], device=logits.device)
-    r = factor[index[0]]
+    factors = [min(max(row.params.repetition_penalty, _TINY), _HUGE) for row in rows]
+    r = torch.tensor(factors, device=logits.device)[index[0]]
     x = logits[index]
-    logits[index] = torch.where(x > 0, x / r, x * r)
+    logits[index] = torch.where(x > 0, x / r, x * r).clamp(-_HUGE, _HUGE)
 
 
 def _count_penalties(row: SamplingRow) -> npt.NDArray[np.float64]:

@@ -15,6 +15,7 @@ from sgc_runtime.sampling.penalties import adjust_logits
 from sgc_runtime.sampling.row import SamplingRow, TokenLogprobs
 from sgc_runtime.sampling.uniform import uniform
 
+_HOTTEST = 1e38  # all ids are alike long before, and beyond float32 those ruled out are no numbers
 NO_TOKEN = -1  # the logits of the row hold no number to choose by
 
 
@@ -73,7 +74,7 @@ def _draw(
 ) -> None:
     index = torch.tensor(drawn, device=logits.device)
     picked = [rows[i] for i in drawn]
-    temperature = torch.tensor([r.params.temperature for r in picked]).to(logits)
+    temperature = torch.tensor([min(r.params.temperature, _HOTTEST) for r in picked]).to(logits)
     scores = logits if len(drawn) == len(rows) else logits[index]
     # Shifted before the division: a tiny temperature then cannot overflow the largest logit.
     scores = scores.sub_(scores.amax(-1, keepdim=True)).div_(temperature[:, None])

@@ -8,13 +8,20 @@ from typing import Any
 
 import regex
 
+from sgc_ir.errors import InputError
+
+_SEARCH_LIMIT_S = 1.0  # a search takes microseconds, but for patterns that backtrack for ever
+
 
 class RegexStop:
-    """A stop pattern that is searched again after each token.
+    """A stop pattern, in the syntax of Python's `re`, that is searched again after each token.
 
-    Python's `re` decides about matches. The `regex` package, which knows partial matches, only
-    tells from where on a match is still possible; that narrows the next search and holds back
-    streamed text.
+    The `regex` package searches: unlike `re` it can be told to give up, and it knows partial
+    matches, that is from where on a match is still possible; this narrows the next search and
+    holds back streamed text. What it cannot read is left to `re`.
+
+    Raises (`find` and `first_possible`):
+        InputError: the search in one text takes longer than a second.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -25,7 +32,11 @@ class RegexStop:
 
     def find(self, text: str, first: int) -> tuple[int, int] | None:
         """Begin and end of the leftmost match in `text` that begins at `first` or later."""
-        found = self._compiled.search(text, max(first, self._first))
+        first = max(first, self._first)
+        if self._partial is None:
+            found = self._compiled.search(text, first)
+        else:
+            found = self._search(text, first, partial=False)
         return None if found is None else found.span()
 
     def first_possible(self, text: str, first: int) -> int:
@@ -36,9 +47,18 @@ class RegexStop:
         first = max(first, self._first)
         if self._partial is None:
             return min(first, len(text))
-        found = self._partial.search(text, first, partial=True)
+        found = self._search(text, first, partial=True)
         self._first = len(text) if found is None else found.start()
         return min(self._first, len(text))
+
+    def _search(self, text: str, first: int, partial: bool) -> Any:
+        try:
+            return self._partial.search(text, first, partial=partial, timeout=_SEARCH_LIMIT_S)
+        except TimeoutError as error:
+            raise InputError(
+                f"stop_regex={self.pattern[:60]!r} takes longer than {_SEARCH_LIMIT_S:g} s on "
+                f"{len(text)} characters: write it without repeats inside repeats"
+            ) from error
 
 
 @lru_cache(maxsize=256)
@@ -48,7 +68,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=256)
 def _compile_partial(pattern: str) -> Any:
-    """The pattern for partial matching, or None where `regex` cannot read it."""
+    """The pattern as `regex` reads it, or None where it cannot."""
     try:
         return regex.compile(_plain_syntax(pattern), regex.VERSION0)
     except regex.error:

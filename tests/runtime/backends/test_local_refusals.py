@@ -72,6 +72,10 @@ def test_an_empty_prompt_without_bos_is_refused(tmp_path: Path) -> None:
     "options",
     [
         {"kv_tokens": 0},
+        {"kv_tokens": 1.5},
+        {"kv_tokens": "5"},
+        {"kv_memory": 1.5},
+        {"kv_memory": "9" * 400 + "T"},
         {"kv_tokens": 5, "kv_memory": "1GB"},
         {"seam": "tight"},
         {"kv_memory": "many"},
@@ -87,6 +91,21 @@ def test_options_without_meaning_are_refused(options: dict[str, Any]) -> None:
 def test_memory_for_no_token_is_told_at_the_first_call(folder: Path) -> None:
     owner = LocalBackend(folder, dtype="float32", kv_memory="12")
     with pytest.raises(BackendError, match="kv_memory of 12 bytes holds no token"):
+        run(lambda: gen(stream(owner, "the fox")))
+    owner.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"kv_memory": 0}, {"kv_memory": -5}, {"kv_memory": "1000T"}, {"kv_tokens": 10**30}],
+    ids=str,
+)
+def test_a_pool_that_cannot_be_is_told_at_the_first_call(
+    folder: Path, options: dict[str, Any]
+) -> None:
+    (name,) = options
+    owner = LocalBackend(folder, dtype="float32", **options)
+    with pytest.raises(BackendError, match=name):
         run(lambda: gen(stream(owner, "the fox")))
     owner.close()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engine import (
@@ -18,9 +20,11 @@ from support.engine import (
     run_with_arrivals,
 )
 
-from sgc_ir.errors import BackendError
+from sgc_ir.errors import BackendError, InputError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.engine.request import Prefix, State
+from sgc_runtime.model.forward import ForwardBatch, KVTensors
+from sgc_runtime.tokenizer import stop_regex
 
 PARAMS = [
     {"temperature": 0.0},
@@ -215,6 +219,37 @@ def test_a_failing_step_fails_its_requests_and_no_others() -> None:
     assert "out of paper" in str(failed[0].outcome and failed[0].outcome.error)
     for ask in asks[2:]:
         ask.check()
+
+
+def test_what_failed_is_told_in_one_line() -> None:
+    class Torn(HistoryModel):
+        def forward(self, batch: ForwardBatch, kv: KVTensors) -> torch.Tensor:
+            raise RuntimeError("out of\n  paper")
+
+    ask = Ask([2, 3])
+    run_all(make_core(400, Torn()), [ask])
+    assert ask.outcome is not None
+    assert str(ask.outcome.error) == "the engine's step failed: RuntimeError: out of paper"
+
+
+def test_a_stop_regex_without_end_fails_only_its_gen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stop_regex, "_SEARCH_LIMIT_S", 0.01)
+
+    class Letter(HistoryModel):
+        def forward(self, batch: ForwardBatch, kv: KVTensors) -> torch.Tensor:
+            logits = super().forward(batch, kv)
+            logits[:, 34] += 100.0  # nothing but "a"
+            return logits
+
+    params = SamplingParams(temperature=0, max_tokens=60)
+    endless = Ask([2, 3], replace(params, stop_regex=("(a|aa)+$(?<!a)",)))
+    fine = Ask([4, 5], params)
+    run_all(make_core(400, Letter()), [endless, fine])
+    assert endless.outcome is not None
+    assert isinstance(endless.outcome.error, InputError)
+    assert fine.outcome is not None
+    assert fine.outcome.error is None
+    assert len(fine.output) == 60
 
 
 def test_cancel_frees_at_once() -> None:

@@ -157,6 +157,25 @@ def test_tiny_temperature_does_not_overflow() -> None:
     assert sample(LOGITS[None] * 1e4, [row]).ids == [int(LOGITS.argmax())]
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0, 1e39, 1e300])
+@pytest.mark.parametrize("penalty", [1.0, 1e-300, 1e-40, 1e-5, 1e40, 1e300])
+def test_extreme_numbers_rule_no_id_in_or_out(temperature: float, penalty: float) -> None:
+    logits = torch.cat([LOGITS, torch.zeros(1)])
+    bias = {"7": 100.0}
+    params = SamplingParams(
+        temperature=temperature, repetition_penalty=penalty, min_tokens=1, logit_bias=bias
+    )
+    held_back = [t for t in range(VOCAB + 1) if t not in (7, 9, VOCAB)]
+    prompt = [7, 9, VOCAB]
+    drawn = [
+        sample(logits[None].clone(), [SamplingRow(params, seed, prompt, held_back)]).ids[0]
+        for seed in range(40)
+    ]
+    assert set(drawn) <= {7, 9, VOCAB}
+    if temperature > 1e38:
+        assert len(set(drawn)) > 1
+
+
 def test_held_back_ids_come_only_after_min_tokens() -> None:
     logits = torch.zeros(1, VOCAB)
     logits[0, 3] = 50.0

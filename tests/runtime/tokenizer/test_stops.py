@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sgc_ir.errors import InputError
 from sgc_runtime.tokenizer.incremental import Detokenizer
 from sgc_runtime.tokenizer.stop_regex import RegexStop
 from sgc_runtime.tokenizer.stops import StopSearch
@@ -168,3 +169,9 @@ def test_braces_and_brackets_mean_what_python_says() -> None:
 def test_a_bad_pattern_is_refused() -> None:
     with pytest.raises(re.error):
         StopSearch(stop_regex=["("])
+
+
+def test_a_pattern_that_backtracks_for_ever_is_given_up() -> None:
+    assert RegexStop(r"(\w+\s?)+;").find("the quick brown fox " * 20, 0) is None
+    with pytest.raises(InputError, match=r"\(a\|aa\)\+\$' takes longer than 1 s on 61 characters"):
+        RegexStop("(a|aa)+$").find("a" * 60 + "b", 0)
