@@ -13,7 +13,7 @@ from typing import Any
 
 from sgc_ir.errors import BackendError
 from sgc_runtime.engine.core import EngineCore, broken
-from sgc_runtime.engine.request import Outcome, Prefix, Request, State
+from sgc_runtime.engine.request import Outcome, Request, State
 
 Post = partial[None]
 
@@ -44,10 +44,6 @@ class Engine:
     def cancel(self, requests: Sequence[Request]) -> None:
         """Drop requests that nobody waits for; within one step their slots are free."""
         self._send_if_open(partial(self._cancel, tuple(requests)))
-
-    def forget(self, prefixes: Sequence[Prefix]) -> None:
-        """Let what lies behind these soft holds leave the tree."""
-        self._send_if_open(partial(self._forget, tuple(prefixes)))
 
     def post(
         self, loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: Any
@@ -119,10 +115,6 @@ class Engine:
     def _cancel(self, requests: Sequence[Request]) -> None:
         for request in requests:
             self.core.cancel(request)
-
-    def _forget(self, prefixes: Sequence[Prefix]) -> None:
-        for prefix in prefixes:
-            self.core.scheduler.forget(prefix)
 
     def _fail_all(self, reason: BackendError) -> None:
         with self._wake:
