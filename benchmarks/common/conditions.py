@@ -32,7 +32,7 @@ def cores() -> int:
 def conditions(threads: int) -> dict[str, Any]:
     """Machine, versions, commit and load, for the head of a result file."""
     return {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        **load_and_time(),
         "cpu": _cpu_name(),
         "cores": cores(),
         "threads": threads,
@@ -40,6 +40,13 @@ def conditions(threads: int) -> dict[str, Any]:
         "versions": {name: found for name in _PACKAGES if (found := _version(name))},
         "commit": _git("rev-parse", "--short", "HEAD"),
         "changed_files": len(_git("status", "--porcelain", "--untracked-files=no").splitlines()),
+    }
+
+
+def load_and_time() -> dict[str, Any]:
+    """The two conditions that change while a benchmark runs."""
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "load_average": round(os.getloadavg()[0], 2),
     }
 

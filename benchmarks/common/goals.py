@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,22 +15,44 @@ SHARE = 0.9  # of the ratio of tokens times the gain per token
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Tokens a second where nothing is shared: prompts, and decode steps of 32 sequences."""
+    """Tokens a second where nothing is shared; no decode rate where nothing is decoded."""
 
     prefill: float
-    decode: float
+    decode: float = math.inf
 
     def seconds(self, prefill: int, decode: int) -> float:
         return prefill / self.prefill + decode / self.decode
 
+    def to_dict(self) -> dict[str, float]:
+        found = {"prefill_tokens_s": round(self.prefill, 1)}
+        if math.isfinite(self.decode):
+            found["decode_tokens_s"] = round(self.decode, 1)
+        return found
+
 
 def rates(prompts: Recording, prompt_s: float, chats: Recording, chat_s: float) -> Rates:
-    """From the times of the two calibration workloads."""
+    """From the times of the two calibration workloads: tokens of the prompts, without padding."""
     prefill = prompts.prompt_tokens / prompt_s
     decoded = max(1, chats.new_tokens - len(chats.calls))
     # A loaded machine may spend less on the chats than their prompts alone should cost.
     decode_s = max(chat_s - chats.prompt_tokens / prefill, 0.1 * chat_s)
     return Rates(prefill, decoded / decode_s)
+
+
+def rates_of_like_work(
+    computed: int, first_s: float, decoded: int = 0, all_s: float | None = None
+) -> Rates:
+    """From the times of a part's unshared twin: up to the first tokens, and all of it.
+
+    Args:
+        computed: tokens that the engine put through its model up to the first tokens, padding
+            included, as the token ratio counts them too.
+        decoded: tokens behind the first ones.
+    """
+    prefill = computed / first_s
+    if all_s is None or not decoded:
+        return Rates(prefill)
+    return Rates(prefill, decoded / max(all_s - first_s, 0.1 * all_s))
 
 
 def shared_goal(

@@ -1,4 +1,4 @@
-"""The engines that a run compares, and their calibration."""
+"""The engines that a run compares, what they did in a part, and their rates of unshared work."""
 
 from __future__ import annotations
 
@@ -9,18 +9,38 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common.data import Data
-from benchmarks.common.goals import Rates, rates
+from benchmarks.common.goals import Rates, rates, rates_of_like_work
 from benchmarks.common.parts import CALIBRATION, Part
 from benchmarks.common.peer import Peer, PeerMissing, Replay, check_replay
 from benchmarks.common.recording import Recording
 from benchmarks.common.sgc_engine import Counted, Job, SgcEngine
 from benchmarks.common.timing import Samples, interleave
+from benchmarks.common.unshared_twin import unshared_twin
 
 OURS: dict[str, dict[str, Any]] = {
     "sgc": {},
     "sgc, dense bfloat16": {"weights": "dense"},
 }  # the first one is judged
 KV_TOKENS = 24_000
+TWIN_ROWS, TWIN_TOKENS = 32, 32
+CALIBRATED, LIKE = "calibration", "like_for_like"
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is run.
+
+    Attributes:
+        repetitions: of each engine, at most.
+        budget_s: for the repetitions of one engine; one there always is.
+        warm_up: rows that each engine runs before; all when None.
+        counts: whether ours is also run once with counters on it.
+    """
+
+    repetitions: int
+    budget_s: float
+    warm_up: int | None
+    counts: bool = True
 
 
 @dataclass(slots=True)
@@ -28,17 +48,30 @@ class Measured:
     """One workload on all engines.
 
     Attributes:
-        counted: what ours did, by engine.
+        warm_up: how much every engine ran before.
+        counted: what ours did, by engine; empty where it was not looked at.
         replays: the last replay of each peer.
-        samples: times by engine.
+        samples: times by engine; a slow one has fewer repetitions than others.
         missing: why an engine does not take part.
+        rates: of unshared work, by reading and engine.
     """
 
     recording: Recording
+    warm_up: str
     counted: dict[str, Counted] = field(default_factory=dict)
     replays: dict[str, Replay] = field(default_factory=dict)
     samples: dict[str, Samples] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    rates: dict[str, dict[str, Rates]] = field(default_factory=dict)
+
+    def computed(self, name: str) -> int:
+        """Tokens that an engine put through its model; of ours, where nothing was counted, those
+        that it must."""
+        if name in self.counted:
+            return self.counted[name].computed_tokens
+        if name in self.replays:
+            return self.replays[name].computed_tokens or 0
+        return sum(self.recording.must_compute())
 
 
 class Lineup:
@@ -47,9 +80,10 @@ class Lineup:
     Args:
         names: of `peer.PEERS`.
         threads: of each engine.
+        engine_s: seconds of an engine's repetitions of one part; one repetition there always is.
     """
 
-    def __init__(self, model: Path, names: Iterable[str], threads: int) -> None:
+    def __init__(self, model: Path, names: Iterable[str], threads: int, engine_s: float) -> None:
         self.missing: dict[str, str] = {}
         self.ours: dict[str, SgcEngine] = {}
         for name, options in OURS.items():
@@ -60,56 +94,89 @@ class Lineup:
                 self.peers |= {peer.name: peer for peer in self._make(name, model, threads)}
             except PeerMissing as reason:
                 self.missing[name] = str(reason)
-        self._rates: dict[str, Rates] = {}
+        self._engine_s = engine_s
+        self._calibrated: dict[str, Rates] = {}
+        self._asked: set[str] = set()  # peers that calibration has been asked for
 
-    def measure(self, job: Job, repetitions: int, only: Iterable[str] | None = None) -> Measured:
-        """Record the run, warm every engine up with all of it, then time them in turn.
+    def measure_part(
+        self, part: Part, data: Data, limit: int | None, repetitions: int | None
+    ) -> Measured:
+        """Times of a part, and where its goal follows from sharing, the rates of unshared work of
+        every engine that took part: of calibration workloads that are the same for all parts,
+        and of this part's unshared twin."""
+        effort = Effort(repetitions or part.repetitions, self._engine_s, part.warm_up)
+        measured = self._measure(part.make(data, limit), self.peers, effort)
+        if part.shares:
+            fixed = tuple(name for name, _ in part.goals)
+            peers = [name for name in measured.replays if not name.startswith(fixed)]
+            # The part itself has warmed every engine up.
+            small = Effort(repetitions or 2, 0.25 * self._engine_s, 2, counts=False)
+            measured.rates[CALIBRATED] = self._calibration(peers, data, limit, small)
+            measured.rates[LIKE] = self._like_work(measured.recording, peers, limit, small)
+        return measured
+
+    def _measure(self, job: Job, peers: Iterable[str], effort: Effort) -> Measured:
+        """Record the run, warm every engine up, then time them in turn.
 
         Raises ValueError when an engine did other work than was recorded.
         """
+        sample = job.head(effort.warm_up)
         first = next(iter(self.ours.values()))
-        first.run(job)
-        measured = Measured(first.record(job))
+        small = first.record(sample)
+        warm = f"{len(sample.rows)} of {len(job.rows)} rows"
+        measured = Measured(first.record(job), warm)
         works: dict[str, Callable[[], float]] = {}
         for name, engine in self.ours.items():
-            measured.counted[name] = checked(engine.count(job), measured.recording, name)
+            engine.run(sample)
             works[name] = partial(engine.time, job)
-        for name, peer in self.peers.items():
-            if only is not None and name not in only:
-                continue
-            replay = partial(_replay, peer, measured)
+            if effort.counts:
+                measured.counted[name] = checked(engine.count(job), measured.recording, name)
+        for name in peers:
             try:
-                replay()
-                works[name] = replay
+                check_replay(small, self.peers[name].replay(small))
+                works[name] = partial(_replay, self.peers[name], measured)
             except PeerMissing as reason:
                 measured.missing[name] = str(reason)
-        measured.samples = interleave(works, repetitions)
+        budget = effort.budget_s
+        measured.samples = interleave(works, effort.repetitions, budget, (PeerMissing,))
         return measured
 
-    def calibrate(self, data: Data, limit: int | None, repetitions: int | None) -> dict[str, Any]:
-        """Rates of unshared work of every engine, kept for `rates_of`; what the file says."""
-        done = {name: self._calibration(p, data, limit, repetitions) for name, p in _PARTS}
-        prompts, chats = done["prefill"], done["decode"]
-        for name in prompts.samples.keys() & chats.samples.keys():
-            self._rates[name] = rates(
-                prompts.recording,
-                prompts.samples[name].median,
-                chats.recording,
-                chats.samples[name].median,
-            )
-        return {
-            name: {"prefill_tokens_s": round(r.prefill, 1), "decode_tokens_s": round(r.decode, 1)}
-            for name, r in self._rates.items()
-        }
-
     def _calibration(
-        self, part: Part, data: Data, limit: int | None, repetitions: int | None
-    ) -> Measured:
-        return self.measure(part.make(data, limit), repetitions or part.repetitions)
+        self, peers: Iterable[str], data: Data, limit: int | None, effort: Effort
+    ) -> dict[str, Rates]:
+        """Rates of the calibration workloads; each engine is measured once in a run."""
+        wanted = [name for name in peers if name not in self._asked]
+        if wanted or not self._calibrated:
+            self._asked.update(wanted)
+            prompts, chats = (
+                self._measure(part.make(data, limit), wanted, effort)
+                for part in CALIBRATION.values()
+            )
+            for name in prompts.samples.keys() & chats.samples.keys():
+                taken = prompts.samples[name].median, chats.samples[name].median
+                found = rates(prompts.recording, taken[0], chats.recording, taken[1])
+                self._calibrated.setdefault(name, found)
+        return dict(self._calibrated)
 
-    def rates_of(self, name: str) -> Rates:
-        # `engine, way of using it`: unshared work is the same for every way.
-        return self._rates[name] if name in self._rates else self._rates[name.split(",")[0]]
+    def _like_work(
+        self, recording: Recording, peers: list[str], limit: int | None, effort: Effort
+    ) -> dict[str, Rates]:
+        """Rates of a part's unshared twin."""
+        engine = next(iter(self.ours.values()))
+        text_of = partial(engine.backend.tokenizer.decode, start=False)
+        more = TWIN_TOKENS if limit is None else min(TWIN_TOKENS, 8 * limit)
+        twin = unshared_twin(recording, text_of, TWIN_ROWS, more)
+        first = self._measure(twin.first, peers, effort)
+        whole = twin.all and self._measure(twin.all, peers, effort)
+        return {
+            name: rates_of_like_work(
+                first.computed(name),
+                found.median,
+                twin.decoded,
+                whole.samples[name].median if whole else None,
+            )
+            for name, found in first.samples.items()
+        }
 
     def close(self) -> None:
         for engine in self.ours.values():
@@ -145,9 +212,6 @@ class Lineup:
         return self._loaded
 
 
-_PARTS = tuple(CALIBRATION.items())
-
-
 def checked(counted: Counted, recording: Recording, name: str) -> Counted:
     """`counted` if it is the recorded work. Raises ValueError."""
     if counted.completion_tokens != recording.new_tokens:
@@ -161,8 +225,18 @@ def checked(counted: Counted, recording: Recording, name: str) -> Counted:
     return counted
 
 
+def rate_of(rates: Mapping[str, Rates], name: str) -> Rates:
+    """The rates of an engine; unshared work is the same for every `engine, way of using it`."""
+    return rates[name] if name in rates else rates[name.split(",")[0]]
+
+
 def _replay(peer: Peer, measured: Measured) -> float:
-    replay = peer.replay(measured.recording)
+    try:
+        replay = peer.replay(measured.recording)
+    except PeerMissing as reason:
+        measured.missing[peer.name] = str(reason)
+        measured.replays.pop(peer.name, None)
+        raise
     check_replay(measured.recording, replay)
     measured.replays[peer.name] = replay
     return replay.seconds

@@ -20,7 +20,8 @@ class Part:
     Attributes:
         what: in one sentence.
         make: its rows, at most `limit` of them when that is not None.
-        repetitions: timed ones, unless the user says otherwise.
+        repetitions: timed ones at most, unless the user says otherwise.
+        warm_up: rows of the run that warms every engine up; all when None.
         shares: whether the goal follows from the tokens that sharing saves.
         goals: least speed ratio against a peer, by the beginning of its name.
     """
@@ -28,6 +29,7 @@ class Part:
     what: str
     make: Callable[[Data, int | None], Job]
     repetitions: int = 3
+    warm_up: int | None = None
     shares: bool = False
     goals: tuple[tuple[str, float], ...] = ()
 
@@ -103,14 +105,14 @@ _PEERS_C = (("transformers", 4.0), ("llama.cpp", 1.0))
 
 PARTS = {
     "a": Part(
-        "64 rows of 5-shot MMLU of one subject, one-letter answers", _mmlu, 3, True, _PEERS_A
+        "64 rows of 5-shot MMLU of one subject, one-letter answers", _mmlu, 3, 16, True, _PEERS_A
     ),
-    "b": Part("32 chats x 128 new tokens, nothing shared", _chats, 3, False, _PEERS_B),
-    "c": Part("one chat, 128 new tokens", _alone, 5, False, _PEERS_C),
-    "d": Part("tree of thought over 8 problems", _tree, 3, True),
-    "e": Part("select over 4 endings of 64 HellaSwag rows, 10 shots", _endings, 2, True),
+    "b": Part("32 chats x 128 new tokens, nothing shared", _chats, 3, goals=_PEERS_B),
+    "c": Part("one chat, 128 new tokens", _alone, 5, goals=_PEERS_C),
+    "d": Part("tree of thought over 8 problems", _tree, 3, 2, True),
+    "e": Part("select over 4 endings of 64 HellaSwag rows, 10 shots", _endings, 2, 8, True),
 }
 CALIBRATION = {
-    "prefill": Part("16 unshared prompts as long as those of part a", _unshared_prompts, 2),
-    "decode": Part("32 chats x 32 new tokens, nothing shared", _unshared_decode, 2),
+    "prefill": Part("16 unshared prompts as long as those of part a", _unshared_prompts),
+    "decode": Part("32 chats x 32 new tokens, nothing shared", _unshared_decode),
 }

@@ -191,4 +191,4 @@ def _linked(call: RecordedCall, before: Sequence[RecordedCall]) -> RecordedCall:
 
 def as_backend(backend: RecordingBackend) -> Backend:
     """The same object, for the type checker."""
-    return backend  # type: ignore[return-value]
+    return backend

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.common.ceilings import Ceilings
 from benchmarks.common.goals import floors, shared_goal
-from benchmarks.common.lineup import Lineup, Measured
+from benchmarks.common.lineup import CALIBRATED, LIKE, Lineup, Measured, rate_of
 from benchmarks.common.parts import Part
 from benchmarks.common.sizes import Sizes
 
@@ -19,8 +20,10 @@ def part_result(
     """Times, tokens, ratios and goals."""
     recording = measured.recording
     prefill, decode = recording.must_compute()
+    methods = lineup.methods()
     return {
         "what": part.what,
+        "warm_up": measured.warm_up,
         "work": {
             "calls": len(recording.calls),
             "prompt_tokens": recording.prompt_tokens,
@@ -30,17 +33,21 @@ def part_result(
         },
         "ceilings": ceilings.to_dict(),
         "floors": floors(recording, sizes, ceilings),
-        "engines": {name: _engine(name, measured) for name in measured.samples},
+        "engines": {name: _engine(name, measured, methods) for name in measured.samples},
         "missing": measured.missing,
+        "unshared_rates": {
+            reading: {name: rates.to_dict() for name, rates in found.items()}
+            for reading, found in measured.rates.items()
+        },
         "comparisons": [
             comparison
             for peer in measured.replays
-            for comparison in _comparisons(part, measured, lineup, peer)
+            for comparison in _comparisons(part, measured, peer)
         ],
     }
 
 
-def _engine(name: str, measured: Measured) -> dict[str, Any]:
+def _engine(name: str, measured: Measured, methods: Mapping[str, str]) -> dict[str, Any]:
     samples = measured.samples[name]
     new = measured.recording.new_tokens
     found = {**samples.to_dict(), "new_tokens_s": round(new / samples.median, 2)}
@@ -52,25 +59,39 @@ def _engine(name: str, measured: Measured) -> dict[str, Any]:
             "computed_tokens": counted.computed_tokens,
             "where_time_goes_s": counted.seconds,
         }
-    return {**found, "computed_tokens": measured.replays[name].computed_tokens}
+    computed = measured.replays[name].computed_tokens
+    return {"method": methods[name], **found, "computed_tokens": computed}
 
 
-def _comparisons(part: Part, measured: Measured, lineup: Lineup, peer: str) -> list[dict[str, Any]]:
+def _comparisons(part: Part, measured: Measured, peer: str) -> list[dict[str, Any]]:
     found = []
+    fixed = next((goal for name, goal in part.goals if peer.startswith(name)), None)
     for i, own in enumerate(measured.counted):
         speed = measured.samples[peer].median / measured.samples[own].median
         entry: dict[str, Any] = {"ours": own, "peer": peer, "speed_ratio": round(speed, 3)}
-        computed = measured.replays[peer].computed_tokens
-        fixed = next((goal for name, goal in part.goals if peer.startswith(name)), None)
-        if part.shares and fixed is None and computed is not None:
-            rates = lineup.rates_of(own), lineup.rates_of(peer)
-            entry |= shared_goal(measured.recording, computed, *rates)
-        elif fixed is not None:
+        if fixed is not None:
             entry["goal"] = fixed
-        if "goal" in entry and i == 0 and not peer.endswith(_BEYOND):
-            entry["met"] = speed >= entry["goal"]
+        elif part.shares:
+            entry |= _shared(measured, own, peer)
+        if i == 0 and not peer.endswith(_BEYOND):
+            for reading in (entry, entry.get(LIKE, {})):
+                if "goal" in reading:
+                    reading["met"] = speed >= reading["goal"]
         found.append(entry)
     return found
+
+
+def _shared(measured: Measured, own: str, peer: str) -> dict[str, Any]:
+    """The goal by the rates of the calibration workloads, and by those of the unshared twin."""
+    goals = {
+        reading: shared_goal(
+            measured.recording, measured.computed(peer), rate_of(rates, own), rate_of(rates, peer)
+        )
+        for reading, rates in measured.rates.items()
+    }
+    like = goals[LIKE]
+    like.pop("token_ratio")  # the same
+    return {**goals[CALIBRATED], LIKE: like}
 
 
 def lines(name: str, result: dict[str, Any]) -> list[str]:
@@ -83,26 +104,35 @@ def lines(name: str, result: dict[str, Any]) -> list[str]:
     ]
     for engine, found in result["engines"].items():
         out.append(
-            f"  {engine:38} {found['median_s']:9.3f} s  (spread {100 * found['spread']:.0f} %)  "
+            f"  {engine:38} {found['median_s']:9.3f} s  ({found['repetitions']} x, "
+            f"spread {100 * found['spread']:.0f} %)  "
             f"{found['computed_tokens']} tokens computed"
         )
     for engine, reason in result["missing"].items():
         out.append(f"  {engine:38} left out: {reason}")
-    for entry in result["comparisons"]:
-        goal = f", goal {entry['goal']:.2f}" if "goal" in entry else ""
-        made_of = (
-            f" = 0.9 x {entry['token_ratio']:.2f} tokens x {entry['gain_per_token']:.2f} a token"
-            if "token_ratio" in entry
-            else ""
-        )
-        met = "" if "met" not in entry else ": met" if entry["met"] else ": MISSED"
-        out.append(
-            f"  {entry['ours']} against {entry['peer']}: {entry['speed_ratio']:.2f}x"
-            f"{goal}{made_of}{met}"
-        )
+    out += [f"  {line}" for entry in result["comparisons"] for line in _comparison_lines(entry)]
     floor = result["floors"]
     out.append(
         f"  floor: {floor['total_s_bfloat16_weights']} s with bfloat16 weights, "
         f"{floor['total_s_file_weights']} s with the file's"
     )
     return out
+
+
+def _comparison_lines(entry: Mapping[str, Any]) -> list[str]:
+    head = f"{entry['ours']} against {entry['peer']}: {entry['speed_ratio']:.2f}x"
+    if LIKE not in entry:
+        goal = f", goal {entry['goal']:.2f}{_judged(entry)}" if "goal" in entry else ""
+        return [head + goal]
+    return [
+        head,
+        *(
+            f"  goal {found['goal']:.2f} = 0.9 x {entry['token_ratio']:.2f} tokens x "
+            f"{found['gain_per_token']:.2f} a token by {name}{_judged(found)}"
+            for name, found in ((CALIBRATED, entry), ("its unshared twin", entry[LIKE]))
+        ),
+    ]
+
+
+def _judged(reading: Mapping[str, Any]) -> str:
+    return "" if "met" not in reading else ": met" if reading["met"] else ": MISSED"

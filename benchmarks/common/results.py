@@ -4,29 +4,53 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from benchmarks.common.conditions import load_and_time
 
 _ROOT = Path(__file__).resolve().parents[1]
 
 
 class ResultFile:
-    """A JSON object with a head (`what`, `conditions` ...) and one entry a part.
+    """A JSON object with `what` and one entry a part, each with the conditions it was measured in.
+
+    Parts of an older file at `path` stay, with their own conditions, until they are measured
+    again; those of a file whose conditions stood in its head take them from there.
 
     Args:
-        path: where it is written; parts of an older file are not kept.
-        head: entries that stand before `parts`.
+        path: where it is written.
+        what: what is measured.
+        conditions: of this run, from `conditions.conditions`; load and time are added anew
+            when a part is done.
+        facts: other settings of this run, which its parts keep beside the conditions.
+
+    Raises ValueError when `path` holds something else than results.
     """
 
-    def __init__(self, path: Path, **head: Any) -> None:
+    def __init__(self, path: Path, *, what: str, conditions: Mapping[str, Any], **facts: Any):
         self._path = path
-        self._content: dict[str, Any] = {**head, "parts": {}}
+        self._conditions = {**facts, **conditions}
+        self._content: dict[str, Any] = {"what": what, "parts": _older_parts(path)}
         path.parent.mkdir(parents=True, exist_ok=True)
         self._write()
 
-    def add(self, part: str, result: dict[str, Any]) -> None:
-        """Keep the result of a part."""
-        self._content["parts"][part] = result
+    @property
+    def parts(self) -> Mapping[str, Mapping[str, Any]]:
+        """All parts that the file holds, also those of earlier runs."""
+        parts: dict[str, dict[str, Any]] = self._content["parts"]
+        return parts
+
+    def add(self, part: str, result: Mapping[str, Any]) -> None:
+        """Keep the result of a part that was measured just now."""
+        conditions = {**self._conditions, "done": load_and_time()}
+        self._content["parts"][part] = {"conditions": conditions, **result}
+        self._write()
+
+    def note(self, part: str, name: str, value: Any) -> None:
+        """Put a remark on a part that is there, whatever run it came from."""
+        self._content["parts"][part][name] = value
         self._write()
 
     def _write(self) -> None:
@@ -38,3 +62,18 @@ class ResultFile:
 def default_path(name: str) -> Path:
     """`benchmarks/results/NAME.json`."""
     return _ROOT / "results" / f"{name}.json"
+
+
+def _older_parts(path: Path) -> dict[str, dict[str, Any]]:
+    if not path.exists():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        head = {key: content[key] for key in content if key not in ("what", "parts")}
+        head |= head.pop("conditions", {})
+        return {name: {"conditions": head, **part} for name, part in content["parts"].items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(
+            f"{path} holds no results ({type(error).__name__}: {error}); move it away, or name "
+            "another file with --output"
+        ) from error

@@ -24,6 +24,10 @@ class Job:
     program: Program
     rows: Sequence[Mapping[str, Any]]
 
+    def head(self, number: int | None) -> Job:
+        """The same over the first `number` rows; over all when that is None."""
+        return Job(self.program, self.rows[:number])
+
 
 @dataclass(frozen=True, slots=True)
 class Counted:

@@ -19,7 +19,7 @@ class Stopwatch:
     """
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: Any = Counter()  # of floats
         self.calls: Counter[str] = Counter()
         self._inside = threading.local()
         self._undo: list[Callable[[], None]] = []

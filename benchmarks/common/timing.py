@@ -22,6 +22,16 @@ class Samples:
     def median(self) -> float:
         return statistics.median(self.seconds)
 
+    def add(self, work: Callable[[], float]) -> None:
+        """Time another repetition."""
+        load = os.getloadavg()[0]
+        self.seconds.append(work())
+        self.load.append(load)
+
+    def has_time(self, budget_s: float) -> bool:
+        """Whether another repetition would stay within `budget_s`, or is the first."""
+        return not self.seconds or sum(self.seconds) + self.median <= budget_s
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "median_s": round(self.median, 5),
@@ -33,18 +43,36 @@ class Samples:
         }
 
 
+ENGINE_S = 120.0  # for the repetitions of one engine, unless the user says otherwise
+
 Timed = Callable[[], float]  # does the work once and gives the seconds that count
 
 
-def interleave(works: Mapping[str, Timed], repetitions: int) -> dict[str, Samples]:
+def interleave(
+    works: Mapping[str, Timed],
+    repetitions: int,
+    budget_s: float = math.inf,
+    drop: tuple[type[Exception], ...] = (),
+) -> dict[str, Samples]:
     """Run each work once a round, the order turned from round to round, so that a slow minute of
-    the machine or a warm cache of the processor favours none."""
+    the machine or a warm cache of the processor favours none.
+
+    Args:
+        repetitions: rounds.
+        budget_s: a work sits out the rounds that would bring its own seconds above this; the
+            first it always does. Each keeps its own number of repetitions.
+        drop: what a work raises when it cannot; it is then left out of the result.
+    """
     samples = {name: Samples() for name in works}
     names = list(works)
     for i in range(repetitions):
         for name in names[i % len(names) :] + names[: i % len(names)]:
-            samples[name].load.append(os.getloadavg()[0])
-            samples[name].seconds.append(works[name]())
+            if name not in samples or not samples[name].has_time(budget_s):
+                continue
+            try:
+                samples[name].add(works[name])
+            except drop:
+                del samples[name]
     return samples
 
 

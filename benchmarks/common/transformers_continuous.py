@@ -6,11 +6,12 @@ import time
 from typing import Any
 
 import torch
-from transformers import ContinuousBatchingConfig, GenerationConfig
+from transformers import GenerationConfig
 
 from benchmarks.common.peer import PeerMissing, Replay
 from benchmarks.common.recording import Recording
 from benchmarks.common.transformers_batched import ComputedTokens
+from benchmarks.common.transformers_names import continuous_config
 
 _TIMEOUT_S = 600.0
 _PAGE = 32  # tokens; the default of 256 would share less
@@ -61,12 +62,11 @@ class ContinuousBatching:
         tokens = sum(_pages(len(c.prompt) + c.num_new) for c in recording.calls)
         return self._model.init_continuous_batching(
             generation_config=GenerationConfig(eos_token_id=-1, pad_token_id=0, **sampling),
-            continuous_batching_config=ContinuousBatchingConfig(
-                page_size=_PAGE,
+            continuous_batching_config=continuous_config(
+                _PAGE,
                 num_blocks=min(tokens, 1200) + 16,
                 max_batch_tokens=self._batch_tokens,
                 allow_block_sharing=self._sharing,
-                auto_switch_to_flash=False,
             ),
         )
 

@@ -14,6 +14,7 @@ from benchmarks.common.peer import PeerMissing, Replay, batches
 from benchmarks.common.prefixes import shared_prefix
 from benchmarks.common.recording import Recording
 from benchmarks.common.transformers_batched import ComputedTokens, padded
+from benchmarks.common.transformers_names import cache_argument
 
 
 class PrefilledGenerate:
@@ -26,6 +27,7 @@ class PrefilledGenerate:
 
     def __init__(self, model: Any, batch: int = 32) -> None:
         self._model, self._batch = model, batch
+        self._cache = cache_argument(model)
         self.method = (
             "the prefix of all prompts once into a DynamicCache, which is repeated for each batch "
             f"of at most {batch}; then model.generate, or one forward for scored choices"
@@ -44,7 +46,7 @@ class PrefilledGenerate:
             with torch.inference_mode():
                 cache = DynamicCache(config=self._model.config)
                 ids = torch.tensor([calls[0].prompt[:prefix]])
-                self._model(input_ids=ids, cache=cache, logits_to_keep=1)
+                self._model(input_ids=ids, logits_to_keep=1, **{self._cache: cache})
                 if recording.num_scored:
                     scored = self._score(recording, cache, prefix)
                 else:
@@ -64,9 +66,9 @@ class PrefilledGenerate:
             out = self._model.generate(
                 input_ids=ids,
                 attention_mask=mask,
-                cache=_repeated(cache, len(batch)),
                 max_new_tokens=num_new,
                 do_sample=False,
+                **{self._cache: _repeated(cache, len(batch))},
             )
             for i, output in zip(batch, out[:, ids.shape[1] :].tolist(), strict=True):
                 outputs[i] = output[: calls[i].num_new]
@@ -92,8 +94,8 @@ class PrefilledGenerate:
             input_ids=ids[:, prefix:],
             attention_mask=mask,
             position_ids=(mask.cumsum(1) - 1).clamp(min=0)[:, prefix:],
-            cache=_repeated(cache, len(rows)),
             logits_to_keep=keep,
+            **{self._cache: _repeated(cache, len(rows))},
         ).logits[:, :-1]
         targets = ids[:, -(keep - 1) :]
         logprobs = logits.float().log_softmax(-1).gather(-1, targets[..., None])[..., 0]

@@ -29,6 +29,14 @@ def chat(s: Any, text: str, length: int) -> Any:
 
 
 @sgc.function
+def say(s: Any, text: str, length: int, heat: float) -> Any:
+    """Some tokens behind a text."""
+    s += text
+    s += sgc.gen("reply", max_tokens=length, temperature=heat)
+    return s["reply"]
+
+
+@sgc.function
 def choose_ending(s: Any, examples: str, context: str, endings: list[str]) -> Any:
     """The likeliest of several endings."""
     s += examples

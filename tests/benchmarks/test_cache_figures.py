@@ -60,11 +60,64 @@ def test_rounds_are_interleaved_and_turned() -> None:
     assert samples["a"].to_dict()["repetitions"] == 2
 
 
+def test_a_work_that_is_slow_or_cannot_has_fewer_repetitions() -> None:
+    class CannotError(Exception):
+        pass
+
+    def cannot() -> float:
+        raise CannotError
+
+    works = {"fast": lambda: 1.0, "slow": lambda: 4.0, "late": lambda: 99.0, "not": cannot}
+    samples = interleave(works, 5, 10.0, (CannotError,))
+    found = {name: sample.to_dict()["repetitions"] for name, sample in samples.items()}
+    assert found == {"fast": 5, "slow": 2, "late": 1}
+
+
 def test_a_result_file_keeps_what_is_done(tmp_path: Path) -> None:
-    file = ResultFile(tmp_path / "x" / "r.json", what="test")
+    path = tmp_path / "x" / "r.json"
+    file = ResultFile(path, what="test", conditions={"commit": "1"}, limit=2)
     file.add("a", {"n": 1})
-    found = json.loads((tmp_path / "x" / "r.json").read_text())
-    assert found == {"what": "test", "parts": {"a": {"n": 1}}}
+    found = json.loads(path.read_text())
+    done = found["parts"]["a"]["conditions"].pop("done")
+    assert set(done) == {"time", "load_average"}
+    assert found == {
+        "what": "test",
+        "parts": {"a": {"conditions": {"commit": "1", "limit": 2}, "n": 1}},
+    }
+
+
+def test_a_result_file_keeps_older_parts_with_their_own_conditions(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    for commit, parts in (("1", "ab"), ("2", "bc")):
+        file = ResultFile(path, what=commit, conditions={"commit": commit})
+        for part in parts:
+            file.add(part, {"n": part + commit})
+    file.note("a", "remark", "seen")
+    found = json.loads(path.read_text())
+    assert found["what"] == "2"
+    by_part = {name: (p["n"], p["conditions"]["commit"]) for name, p in found["parts"].items()}
+    assert by_part == {"a": ("a1", "1"), "b": ("b2", "2"), "c": ("c2", "2")}
+    assert found["parts"]["a"]["remark"] == "seen"
+
+
+def test_conditions_in_the_head_of_an_older_file_go_to_its_parts(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    old = {"what": "w", "limit": 3, "conditions": {"commit": "0"}, "parts": {"a": {"n": 1}}}
+    path.write_text(json.dumps(old))
+    ResultFile(path, what="w", conditions={"commit": "9"})
+    assert json.loads(path.read_text()) == {
+        "what": "w",
+        "parts": {"a": {"conditions": {"limit": 3, "commit": "0"}, "n": 1}},
+    }
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"what": "w"}', '{"parts": {"a": 1}}'])
+def test_a_file_without_results_is_not_overwritten(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "r.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"r\.json holds no results .* --output"):
+        ResultFile(path, what="w", conditions={})
+    assert path.read_text() == content
 
 
 def test_the_bare_engine_ends_its_requests() -> None:

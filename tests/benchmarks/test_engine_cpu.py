@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from benchmarks import engine_cpu
 from benchmarks.common.ceilings import Ceilings
-from benchmarks.common.goals import Rates, decode_steps, floors, rates, shared_goal
+from benchmarks.common.goals import (
+    Rates,
+    decode_steps,
+    floors,
+    rates,
+    rates_of_like_work,
+    shared_goal,
+)
 from benchmarks.common.peer import Replay, batches, check_replay, waves
 from benchmarks.common.prefixes import shared_prefix
 from benchmarks.common.recording import RecordedCall, Recording
 from benchmarks.common.sizes import Sizes
+from benchmarks.common.unshared_twin import unshared_twin
 
 # Two calls share three tokens; the third goes on from the first and repeats one of its tokens.
 FIRST = RecordedCall((1, 2, 3, 4), (5, 6))
@@ -68,6 +77,46 @@ def test_rates_leave_the_prompts_out_of_decode() -> None:
     assert found.decode == 4 / (3.0 - 1.0)
 
 
+def test_rates_of_like_work_count_padding_and_take_the_first_tokens_off() -> None:
+    found = rates_of_like_work(computed=30, first_s=2.0, decoded=8, all_s=6.0)
+    assert (found.prefill, found.decode) == (15.0, 2.0)
+    alone = rates_of_like_work(computed=30, first_s=2.0)
+    assert alone.to_dict() == {"prefill_tokens_s": 15.0}
+    # Nothing decoded costs nothing, and twice as many tokens at half the rate four times as much.
+    assert alone.seconds(30, 0) == 2.0
+    peer = rates_of_like_work(computed=30, first_s=4.0)
+    assert shared_goal(CHOICES, 6, alone, peer)["goal"] == pytest.approx(0.9 * 4)
+
+
+def words(ids: Iterable[int]) -> str:
+    return " ".join(map(str, ids))
+
+
+def test_a_twin_shares_nothing_and_has_the_shapes_of_the_part() -> None:
+    twin = unshared_twin(TREE, words, rows=2, more=7)
+    assert twin.first.rows == [
+        {"text": "0. 1 2 3 4", "length": 1, "heat": 0.0},
+        {"text": "1. 1 2 3 7 8", "length": 1, "heat": 0.0},
+    ]
+    assert twin.all is not None
+    assert [row["length"] for row in twin.all.rows] == [8, 8]
+    assert twin.decoded == 14
+    letters = Recording(tuple(RecordedCall((i, 1), (2,), heat=0.5) for i in range(6)))
+    short = unshared_twin(letters, words, rows=3, more=7)
+    assert short.all is None
+    assert [row["text"] for row in short.first.rows] == ["0. 0 1", "1. 2 1", "2. 4 1"]
+    assert short.first.rows[0]["heat"] == 0.5
+
+
+def test_a_twin_of_scored_choices_scores_one_a_row() -> None:
+    twin = unshared_twin(Recording(CHOICES.calls * 2), words, rows=2, more=7)
+    assert twin.all is None
+    assert twin.first.rows == [
+        {"examples": "0. ", "context": "1 2", "endings": ["3 4"]},
+        {"examples": "1. ", "context": "1 2", "endings": ["3 5"]},
+    ]
+
+
 def test_other_work_is_refused() -> None:
     right = Replay(1.0, [[0, 0], [0], [0, 0, 0]])
     check_replay(TREE, right)
@@ -90,11 +139,12 @@ def test_result_file(tmp_path: Path) -> None:
     options = ["--limit", "1", "--repetitions", "1", "--threads", "1", "--output", str(out)]
     engine_cpu.main([*options, "--parts", "c", "--peers", ""])
     found = json.loads(out.read_text())
-    assert found["data"].startswith("built-in text set")
-    assert {"cpu", "cores", "threads", "versions", "commit", "load_average"} <= set(
-        found["conditions"]
-    )
     result = found["parts"]["c"]
+    assert result["conditions"]["data"].startswith("built-in text set")
+    assert {"cpu", "cores", "threads", "versions", "commit", "load_average"} <= set(
+        result["conditions"]
+    )
+    assert result["warm_up"] == "1 of 1 rows"
     assert set(result["engines"]) == {"sgc", "sgc, dense bfloat16"}
     for engine in result["engines"].values():
         assert engine["median_s"] > 0
@@ -117,3 +167,6 @@ def test_transformers_does_the_same_work(tmp_path: Path) -> None:
     for comparison in parts["e"]["comparisons"]:
         assert comparison["speed_ratio"] > 0
         assert comparison["token_ratio"] > 0
+        assert comparison["like_for_like"]["goal"] > 0
+    twin = parts["e"]["unshared_rates"]["like_for_like"]
+    assert twin["transformers generate"]["prefill_tokens_s"] > 0
