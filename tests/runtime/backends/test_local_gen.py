@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from support.local import (
+    backend,
     gen,
     prompts,
     run,
@@ -40,6 +42,21 @@ def test_samples_share_the_prompt_and_the_stream_goes_on_with_the_first(
         assert on.ids[-6:] == results[0].token_ids
 
     run(main)
+
+
+def test_a_prompt_that_samples_share_is_computed_once_and_cached_afterwards(folder: Path) -> None:
+    async def main(fresh: LocalBackend) -> None:
+        params = SamplingParams(n=3, temperature=1.0, max_tokens=2, ignore_eos=True)
+        for cached_but in (None, 1):  # the last token is computed for its logits
+            on = stream(fresh, "What is the answer to the quick brown fox of France")
+            first, *others = await on.generate(Call("g0", "", 0, params, (11, 12, 13)))
+            prompt = first.usage.prompt_tokens
+            assert prompt > 4
+            assert first.usage.cached_tokens == (prompt - cached_but if cached_but else 0)
+            assert [r.usage.cached_tokens for r in others] == [0, 0]
+
+    with backend(folder) as fresh:
+        run(lambda: main(fresh))
 
 
 def letters_only(owner: LocalBackend) -> dict[str, float]:
