@@ -67,6 +67,10 @@ class PrefixCache:
         """End node of the longest cached prefix of `ids`; see `RadixTree.match`."""
         return self.tree.match(ids, start)
 
+    def reach(self, node: Node, matched: int) -> Node:
+        """`match` where `find` has just given these; see `RadixTree.reach`."""
+        return self.tree.reach(node, matched)
+
     def climb(self, node: Node, length: int) -> Node:
         """The living part of a soft hold; see `RadixTree.climb`."""
         return self.tree.climb(node, length)
@@ -74,8 +78,8 @@ class PrefixCache:
     def path_slots(self, node: Node) -> Slots:
         return self.tree.path_slots(node)
 
-    def lock(self, node: Node) -> None:
-        self.tree.lock(node)
+    def lock(self, node: Node, above: Node | None = None) -> None:
+        self.tree.lock(node, above)
 
     def unlock(self, node: Node) -> None:
         self.tree.unlock(node)

@@ -107,6 +107,8 @@ class RadixTree:
 
     def path_slots(self, node: Node) -> Slots:
         """Slots of all `node.end` tokens from the root to the end of `node`."""
+        if node.parent is not None and node.parent.parent is None:
+            return node.slots
         runs = [n.slots for n in self.path(node)]
         runs.reverse()
         return np.concatenate(runs) if runs else _NO_SLOTS
@@ -132,7 +134,10 @@ class RadixTree:
 
         A node that is matched in part is split. The whole path counts as used now.
         """
-        node, matched = self.find(ids, start)
+        return self.reach(*self.find(ids, start))
+
+    def reach(self, node: Node, matched: int) -> Node:
+        """`match` where `find` has just given these."""
         if matched < node.end:
             node = self._split(node, matched)
         self._touch(node)
@@ -156,21 +161,27 @@ class RadixTree:
 
     # -- protecting ---------------------------------------------------------------------------
 
-    def lock(self, node: Node) -> None:
-        """Protect the path to `node` from eviction until `unlock`."""
-        for n in self.path(node):
-            if n.locks == 0:
-                self.locked += len(n.key)
-            n.locks += 1
+    # These and `_touch` run for every request of a step: plain loops, no generator.
+
+    def lock(self, node: Node, above: Node | None = None) -> None:
+        """Protect the path to `node` from eviction until `unlock`; with `above`, an ancestor, only
+        what lies behind it (a lock of `above` becomes one of `node`)."""
+        while node is not above and node.parent is not None:
+            if node.locks == 0:
+                self.locked += len(node.key)
+            node.locks += 1
+            node = node.parent
 
     def unlock(self, node: Node) -> None:
         """Undo one `lock` of the same node."""
-        for n in self.path(node):
-            assert n.locks > 0, "unlock without lock"
-            n.locks -= 1
-            if n.locks == 0:
-                self.locked -= len(n.key)
-                self._queue(n)
+        while node.parent is not None:
+            assert node.locks > 0, "unlock without lock"
+            node.locks -= 1
+            if node.locks == 0:
+                self.locked -= len(node.key)
+                if not node.children:
+                    self._queue(node)
+            node = node.parent
 
     # -- shrinking ----------------------------------------------------------------------------
 
@@ -182,12 +193,12 @@ class RadixTree:
         while missing > 0 and self._heap:
             queued_tick, _, node = heapq.heappop(self._heap)
             node.queued = False
-            if not node.evictable:
+            if node.locks or node.children or not node.alive:
                 continue
             if node.last_used != queued_tick:  # used since: it takes its new place
                 self._queue(node)
                 continue
-            cut = self._truncate(node, max(node.start, node.end - missing))
+            cut = self._truncate(node, len(node.key) - missing)
             freed.append(cut)
             missing -= len(cut)
         return np.concatenate(freed) if freed else _NO_SLOTS
@@ -202,7 +213,7 @@ class RadixTree:
         while node.evictable and node.end > length:
             parent = node.parent
             assert parent is not None
-            freed.append(self._truncate(node, max(node.start, length)))
+            freed.append(self._truncate(node, length - node.start))
             if node.alive:
                 break
             node = parent
@@ -224,27 +235,30 @@ class RadixTree:
 
     def _touch(self, node: Node) -> None:
         self._tick += 1
-        for n in self.path(node):
-            n.last_used = self._tick
+        while node.parent is not None:
+            node.last_used = self._tick
+            node = node.parent
 
-    def _truncate(self, node: Node, end: int) -> Slots:
-        parent, keep = node.parent, end - node.start
+    def _truncate(self, node: Node, keep: int) -> Slots:
+        """Cut a node without locks and children down to `keep` tokens; none: it dies."""
+        parent, freed = node.parent, node.slots
         assert parent is not None
-        freed = node.slots[keep:]
-        first = int(node.key[0])
-        node.key, node.slots, node.end = node.key[:keep], node.slots[:keep], end
-        self.cached -= len(freed)
-        if keep == 0:
-            node.alive = False
-            node.key, node.slots = _NO_IDS, _NO_SLOTS  # a soft hold may keep the node for long
-            del parent.children[first]
-            self._queue(parent)
-        else:
+        if keep > 0:
+            freed = freed[keep:]
+            node.key, node.slots = node.key[:keep], node.slots[:keep]
+            node.end -= len(freed)
             self._queue(node)
+        else:
+            del parent.children[int(node.key[0])]
+            node.alive = False
+            node.end -= len(freed)
+            node.key, node.slots = _NO_IDS, _NO_SLOTS  # a soft hold may keep the node for long
+            self._queue(parent)
+        self.cached -= len(freed)
         return freed
 
     def _queue(self, node: Node) -> None:
-        if node.evictable and not node.queued:
+        if not (node.queued or node.children or node.locks) and node.evictable:
             node.queued = True
             self._serial += 1
             heapq.heappush(self._heap, (node.last_used, self._serial, node))

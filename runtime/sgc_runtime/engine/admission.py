@@ -18,6 +18,7 @@ from itertools import islice
 from math import ceil
 
 from sgc_runtime.cache.prefix_cache import PrefixCache
+from sgc_runtime.cache.radix_tree import Node
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.instances import Instances
 from sgc_runtime.engine.order import ArrivalOrder, Group, Order, PrefixOrder
@@ -58,6 +59,7 @@ class Admission:
 
     Attributes:
         looked_at: requests that were considered so far; a step adds `scan_limit` at most.
+        admitted: requests that began so far, those among them that came back from a retraction.
     """
 
     def __init__(self, cache: PrefixCache, config: EngineConfig) -> None:
@@ -67,7 +69,7 @@ class Admission:
         self.turns = Turns(config.turn_tokens)
         self.instances = Instances(config.cohort, config.kv_tokens)
         self.waiting = WaitingQueue(self._make_order, self._size, self._cohort_of)
-        self.looked_at = 0
+        self.looked_at = self.admitted = 0
 
     def admit(
         self, budget: int, prefilling: Sequence[Request], running: Sequence[Request], clock: int
@@ -88,6 +90,7 @@ class Admission:
         step = _Round(budget, places, growth, prefixes)
         if self._oldest_is_in(step, clock):
             self._walk(step, clock)
+        self.admitted += len(step.admitted)
         return step.admitted
 
     # -- below --------------------------------------------------------------------------------
@@ -99,7 +102,10 @@ class Admission:
         oldest = self.waiting.oldest
         assert oldest is not None
         self.looked_at += 1
-        if self._waits(oldest, step) or not self._take(oldest, step, called=True):
+        node, matched = find_prefix(self._cache, oldest)
+        if self._waits(oldest, node, matched, step):
+            return False
+        if not self._take(oldest, node, matched, step, called=True):
             return False
         self.turns.take()
         self._leave_queue(oldest, clock)
@@ -109,9 +115,10 @@ class Admission:
         walk, before = self.waiting.walk(), len(step.admitted)
         for request in islice(walk, self._config.scan_limit) if not step.over else ():
             self.looked_at += 1
-            if self._waits(request, step):
+            node, matched = find_prefix(self._cache, request)
+            if self._waits(request, node, matched, step):
                 step.keep_for(walk.skip(self._shared_depth(request)))
-            elif not self._take(request, step):
+            elif not self._take(request, node, matched, step):
                 break
             if step.over:
                 break
@@ -119,12 +126,12 @@ class Admission:
         for request in step.admitted[before:]:
             self._leave_queue(request, clock)
 
-    def _waits(self, request: Request, step: _Round) -> bool:
-        """Whether another one computes a good part of what it lacks."""
+    def _waits(self, request: Request, node: Node, matched: int, step: _Round) -> bool:
+        """Whether another one computes a good part of what it lacks behind `matched` tokens."""
         if not self._cache.enabled:
             return False
         if request.leader is None or not request.leader.computes():
-            request.leader = step.prefixes.leader(request, *find_prefix(self._cache, request))
+            request.leader = step.prefixes.leader(request, node, matched)
         return request.leader is not None
 
     def _shared_depth(self, request: Request) -> int:
@@ -133,8 +140,10 @@ class Admission:
         assert leader is not None
         return min(leader.until, leader.request.num_computed + self._config.share_min_tokens)
 
-    def _take(self, request: Request, step: _Round, called: bool = False) -> bool:
-        node = lock_prefix(self._cache, request)
+    def _take(
+        self, request: Request, node: Node, matched: int, step: _Round, called: bool = False
+    ) -> bool:
+        node = lock_prefix(self._cache, node, matched)
         if not self._fits(request, request.num_target - node.end, step, called):
             self._cache.unlock(node)
             return False

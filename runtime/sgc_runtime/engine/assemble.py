@@ -49,7 +49,7 @@ class LoadedEngine:
             reserve=options.reserve,
             order=options.order,
             priorities=options.priorities,
-            claims=options.claims,
+            claims=_claims(options, device),
             cache=options.cache,
         )
         shape = (config.num_layers, num_slots, config.num_kv_heads, config.head_dim)
@@ -93,6 +93,13 @@ class LoadedEngine:
             "waiting": len(scheduler.waiting),
             "tokenizer_calls": self.vocabulary.calls - self._calls_before,
         }
+
+
+def _claims(options: EngineOptions, device: torch.device) -> float:
+    """Computing a prompt again is dear on a CPU; elsewhere more rows at once are worth more."""
+    if options.claims is not None:
+        return options.claims
+    return 1.0 if device.type == "cpu" else 0.5
 
 
 def load_engine(

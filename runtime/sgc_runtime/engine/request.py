@@ -96,6 +96,7 @@ class Request:
         self.row, self.watcher, self.scoring = row, watcher, scoring
         self.prefix, self.call_prompt, self.on_done = prefix, call_prompt, on_done
         self.instance, self.more_tokens = instance, more_tokens
+        self.max_new = 0 if row is None else row.max_new
         capacity = len(prompt) + self.max_new
         self.tokens: Ids = np.empty(capacity, np.int32)
         self.tokens[: len(prompt)] = prompt
@@ -115,14 +116,11 @@ class Request:
         self.logprobs: list[TokenLogprobs] = []
 
     @property
-    def max_new(self) -> int:
-        return 0 if self.row is None else self.row.max_new
-
-    @property
     def num_growth(self) -> int:
         """Slots that it may still need behind its present tokens."""
         # The last token that is sampled is never computed.
-        return max(0, self.num_prompt + self.max_new - self.num_tokens - 1)
+        growth = self.num_prompt + self.max_new - self.num_tokens - 1
+        return growth if growth > 0 else 0
 
     @property
     def num_target(self) -> int:

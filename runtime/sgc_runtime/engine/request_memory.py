@@ -12,9 +12,9 @@ def find_prefix(cache: PrefixCache, request: Request) -> tuple[Node, int]:
     return cache.find(request.tokens[: request.num_matchable], request.anchor)
 
 
-def lock_prefix(cache: PrefixCache, request: Request) -> Node:
-    """The end of the cached prefix of a waiting request, locked."""
-    node = cache.match(request.tokens[: request.num_matchable], request.anchor)
+def lock_prefix(cache: PrefixCache, node: Node, matched: int) -> Node:
+    """The end of the cached prefix that `find_prefix` has just given, locked."""
+    node = cache.reach(node, matched)
     cache.lock(node)
     return node
 
@@ -40,8 +40,7 @@ def store(cache: PrefixCache, request: Request, num_kept: int) -> None:
     if num_kept <= node.end:
         return
     leaf = cache.store(request.tokens[:num_kept], request.slots[:num_kept], node)
-    cache.lock(leaf)
-    cache.unlock(node)
+    cache.lock(leaf, above=node)  # the lock of `node` goes over to it
     request.node = leaf
 
 

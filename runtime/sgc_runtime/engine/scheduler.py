@@ -9,7 +9,7 @@ Progress: the oldest request in flight is never retracted, and a request alone a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sgc_runtime.cache.prefix_cache import PrefixCache
 from sgc_runtime.cache.radix_tree import Node
@@ -20,8 +20,7 @@ from sgc_runtime.engine.request import Prefix, Request, State
 from sgc_runtime.engine.request_memory import give_back, store
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """Tokens `[start, end)` of a request are computed in this step."""
 
     request: Request
