@@ -42,6 +42,25 @@ def plain_output(prompt: Sequence[int], max_new: int) -> list[int]:
     return out
 
 
+def make_request(
+    prompt: Sequence[int],
+    max_new: int,
+    *,
+    instance: int | None = None,
+    more: int | None = None,
+    prefix: Prefix | None = None,
+) -> Request:
+    """A gen of `max_new` tokens whose results the simulation notes."""
+    return Request(
+        np.array(prompt, np.int32),
+        on_done=_nobody,
+        row=SimpleNamespace(max_new=max_new),  # type: ignore[arg-type]
+        prefix=prefix,
+        instance=instance,
+        more_tokens=more,
+    )
+
+
 class Simulation:
     """Steps a scheduler as the engine's core does.
 
@@ -74,14 +93,7 @@ class Simulation:
         more: int | None = None,
         prefix: Prefix | None = None,
     ) -> Request:
-        request = Request(
-            np.array(prompt, np.int32),
-            on_done=_nobody,
-            row=SimpleNamespace(max_new=max_new),  # type: ignore[arg-type]
-            prefix=prefix,
-            instance=instance,
-            more_tokens=more,
-        )
+        request = make_request(prompt, max_new, instance=instance, more=more, prefix=prefix)
         assert self.scheduler.too_large(request) is None
         self.trie.add_prompt(request.prompt.copy())
         self.scheduler.add(request)

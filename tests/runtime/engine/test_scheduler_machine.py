@@ -1,21 +1,24 @@
-"""Random programs with forks, aborts and retractions: laws after every step, results at the end."""
+"""Random programs with forks, pauses, aborts and retractions, under pools that hold one request or
+many: laws after every step, results at the end."""
 
 from __future__ import annotations
 
 import gc
 import random
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from support.scheduling import Simulation, check_laws, plain_output
+from support.scheduling import Simulation, check_laws, make_request, plain_output
 
 from sgc_runtime.engine.request import Prefix, Request, State
 
 CONFIGS = {
     "order": ["dfs", "lpm", "fcfs"],
     "priorities": [True, True, False],
+    "claims": [0.0, 0.5, 1.0],
     "cohort": [1, 3, 16],
     "turn_tokens": [1, 40, 16_384],
     "prefill_tokens": [1, 7, 512],
@@ -26,17 +29,37 @@ CONFIGS = {
     "scan_limit": [2, 512],
     "cache": [True, True, True, False],
 }
+SLOTS = [44, 50, 70, 120, 600]  # of the pool; the longest request needs 44
+LONGEST = 34  # tokens of a text that goes on
+IN_ENGINE = (State.WAITING, State.PREFILLING, State.RUNNING)
+
+
+@dataclass
+class Paused:
+    """A stream between two calls: nothing in the engine, a soft hold on its KV, and what the
+    engine knows of its instance."""
+
+    text: list[int]
+    hold: Prefix | None
+    instance: int
+    left: int
 
 
 class Programs:
-    """Random instances over one simulation. A stream is a text with a soft hold."""
+    """Random instances over one simulation. A stream is a text with a soft hold.
+
+    Attributes:
+        aborted: states in which requests were cancelled.
+    """
 
     def __init__(self, seed: int, num_slots: int, **config: object) -> None:
         self.rng = random.Random(seed)
         self.run = Simulation(num_slots, **config)
         self.roots = [[self.rng.randrange(2, 50) for _ in range(20)] for _ in range(3)]
         self.open: dict[Request, tuple[int, int]] = {}  # instance, calls left of its stream
-        self.instances = self.finished = 0
+        self.paused: list[Paused] = []
+        self.aborted: set[State] = set()
+        self.instances = self.finished = self.refused = 0
 
     def begin(self) -> None:
         """A new instance with one or several streams."""
@@ -50,18 +73,51 @@ class Programs:
             self._check(request)
             self.finished += 1
             text = request.tokens[: request.num_tokens].tolist()
-            if left and len(text) < 34:
+            if left and len(text) < LONGEST:
                 hold = Prefix(request.anchor, request.anchor.end) if request.anchor else None
-                self._fork(text, hold, instance, left)
+                stream = Paused(text, hold, instance, left)
+                if self.rng.random() < 0.3:
+                    self.paused.append(stream)
+                else:
+                    self._resume(stream)
 
-    def abort(self) -> None:
-        """All that an instance has in the engine is cancelled."""
-        if not self.open:
+    def resume(self) -> None:
+        """A paused stream goes on, or is given up."""
+        if not self.paused:
             return
-        instance, _ = self.open[self.rng.choice(sorted(self.open, key=lambda r: r.arrival))]
+        stream = self.paused.pop(self.rng.randrange(len(self.paused)))
+        if self.rng.random() < 0.7:
+            self._resume(stream)
+
+    def abort(self, state: State | None = None) -> None:
+        """All that an instance has in the engine is cancelled; one with a request in `state`."""
+        found = [r for r in self.open if state in (None, r.state)]
+        if not found:
+            return
+        instance, _ = self.open[self.rng.choice(sorted(found, key=lambda r: r.arrival))]
         for request in [r for r, (i, _) in self.open.items() if i == instance]:
+            self.aborted.add(request.state)
             self.run.cancel(request)
+            self.run.cache.check()
             del self.open[request]
+
+    def ask_too_much(self) -> None:
+        """A request that can never fit is refused with its numbers; nobody else notices."""
+        slots = self.run.cache.num_slots
+        length = self.rng.randrange(1, slots + 2)
+        max_new = slots + 2 - length + self.rng.randrange(9)
+        refused = make_request([2] * length, max_new, instance=1)
+        before = (self.run.cache.free, self.run.cache.referenced, len(self.run.scheduler.waiting))
+        reason = self.run.scheduler.too_large(refused)
+        assert reason is not None
+        for number in (length, max_new, length + max_new - 1, slots):
+            assert str(number) in reason
+        after = (self.run.cache.free, self.run.cache.referenced, len(self.run.scheduler.waiting))
+        assert after == before
+        self.refused += 1
+
+    def _resume(self, stream: Paused) -> None:
+        self._fork(stream.text, stream.hold, stream.instance, stream.left)
 
     def _fork(self, text: list[int], hold: Prefix | None, instance: int, left: int) -> None:
         rng = self.rng
@@ -90,7 +146,8 @@ class Programs:
         assert set(waiting) == set(self.run.scheduler.waiting)
 
     def drain(self) -> None:
-        while not self.run.scheduler.idle:
+        while self.paused or not self.run.scheduler.idle:
+            self.resume()
             self.step()
             self.check()
         assert not self.open
@@ -102,7 +159,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @initialize(
         seed=st.integers(0, 1_000),
-        num_slots=st.sampled_from([50, 70, 120, 600]),
+        num_slots=st.sampled_from(SLOTS),
         config=st.fixed_dictionaries({k: st.sampled_from(v) for k, v in CONFIGS.items()}),
     )
     def start(self, seed: int, num_slots: int, config: dict[str, object]) -> None:
@@ -112,9 +169,17 @@ class SchedulerMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.programs.begin()
 
+    @rule(state=st.sampled_from(IN_ENGINE))
+    def abort(self, state: State) -> None:
+        self.programs.abort(state)
+
     @rule()
-    def abort(self) -> None:
-        self.programs.abort()
+    def resume(self) -> None:
+        self.programs.resume()
+
+    @rule()
+    def ask_too_much(self) -> None:
+        self.programs.ask_too_much()
 
     @rule(steps=st.integers(1, 6))
     def steps(self, steps: int) -> None:
@@ -140,13 +205,17 @@ def random_steps(seed: int, num_steps: int) -> Programs:
     """So many random steps under random settings, laws checked after each."""
     rng = random.Random(seed)
     config = {name: rng.choice(values) for name, values in CONFIGS.items()}
-    programs = Programs(seed, rng.choice([50, 70, 120, 600]), **config)
+    programs = Programs(seed, rng.choice(SLOTS), **config)
     programs.run.keep_lists = False
     for _ in range(num_steps):
         if len(programs.open) < 40 and rng.random() < 0.4:
             programs.begin()
         if rng.random() < 0.03:
-            programs.abort()
+            programs.abort(rng.choice(IN_ENGINE))
+        if rng.random() < 0.2:
+            programs.resume()
+        if rng.random() < 0.02:
+            programs.ask_too_much()
         programs.step()
         programs.check()
     programs.drain()
@@ -155,7 +224,15 @@ def random_steps(seed: int, num_steps: int) -> Programs:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_steps(seed: int) -> None:
-    assert random_steps(seed, 300).finished > 20
+    programs = random_steps(seed, 300)
+    assert programs.finished > 20
+    assert programs.refused
+
+
+def test_random_steps_abort_in_every_state() -> None:
+    assert set(IN_ENGINE) == set().union(
+        *(random_steps(seed, 60).aborted for seed in range(20, 26))
+    )
 
 
 @pytest.mark.long
@@ -180,8 +257,11 @@ def test_a_million_steps_leave_nothing_behind() -> None:
                 programs.begin()
             if programs.rng.random() < 0.01:
                 programs.abort()
+            if programs.rng.random() < 0.2:
+                programs.resume()
             programs.step()
-        while not programs.run.scheduler.idle:
+        while programs.paused or not programs.run.scheduler.idle:
+            programs.resume()
             programs.step()
         gc.collect()
         counts.append(len(gc.get_objects()))
