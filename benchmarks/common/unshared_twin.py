@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.common.peer import waves
 from benchmarks.common.recording import RecordedCall, Recording
 from benchmarks.common.sgc_engine import Job
 from benchmarks.common.workloads import choose_ending, say
@@ -27,21 +28,31 @@ class Twin:
 def unshared_twin(
     recording: Recording, text_of: Callable[[Iterable[int]], str], rows: int, more: int
 ) -> Twin:
-    """Calls of a part, evenly chosen from all of them, as independent ones.
+    """Calls of a part's heaviest wave, evenly chosen from it, as independent ones.
 
     Args:
         text_of: decodes ids.
         rows: how many calls, at most.
         more: tokens behind the first one of each call, where the part has such.
     """
-    number = min(rows, len(recording.calls))
-    calls = [recording.calls[i * len(recording.calls) // number] for i in range(number)]
+    wave = _heaviest_wave(recording)
+    number = min(rows, len(wave))
+    calls = [wave[i * len(wave) // number] for i in range(number)]
     if recording.num_scored:
         return Twin(Job(choose_ending, _scored(calls, text_of)), None, 0)
     first = Job(say, _generated(calls, text_of, 1))
-    if recording.new_tokens == len(recording.calls):
+    if all(call.num_new == 1 for call in calls):
         return Twin(first, None, 0)
     return Twin(first, Job(say, _generated(calls, text_of, 1 + more)), more * number)
+
+
+def _heaviest_wave(recording: Recording) -> list[RecordedCall]:
+    """The calls that run side by side and generate most, or have the longest prompts."""
+    calls = [[recording.calls[i] for i in wave] for wave in waves(recording)]
+    return max(
+        calls,
+        key=lambda wave: (sum(c.num_new for c in wave), sum(len(c.prompt) for c in wave)),
+    )
 
 
 def _scored(

@@ -97,7 +97,7 @@ def test_a_twin_shares_nothing_and_has_the_shapes_of_the_part() -> None:
     assert twin.first.rows == [
         {"text": "0. 1 2 3 4", "length": 1, "heat": 0.0},
         {"text": "1. 1 2 3 7 8", "length": 1, "heat": 0.0},
-    ]
+    ]  # the third call runs later and alone
     assert twin.all is not None
     assert [row["length"] for row in twin.all.rows] == [8, 8]
     assert twin.decoded == 14
