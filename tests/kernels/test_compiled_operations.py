@@ -31,7 +31,7 @@ def normed(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 # Beyond a scale of 20, float16 has no room for the activation's products.
-# Widths that do not divide into vectors, and many rows, go to the references.
+# Widths that do not divide into vectors go to the references, many numbers to several threads.
 sizes = st.tuples(st.integers(1, 80), st.integers(1, 40).map(lambda n: 8 * n))
 
 

@@ -10,9 +10,8 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -21,18 +20,9 @@ from sgc_kernels.compiled.target import FORMATS, Target, host_target
 
 _LOG = logging.getLogger("sgc")
 _VERSIONS_KEPT = 4  # of LLVM, CPU and source together, for a number format and shape
-_INT, _FLOAT = ctypes.c_int64, ctypes.c_float
-_NORM = [_INT] * 6 + [_FLOAT]
-_ARGUMENTS: dict[str, list[Any]] = {
-    "attend": [_INT],
-    "merge": [_INT],
-    "count": [_INT],
-    "fill": [_INT],
-    "add_norm": _NORM,
-    "norm": _NORM,
-    "silu_mul": [_INT] * 4,
-    "turn_store": [_INT] * 10,
-}
+_INT = ctypes.c_int64
+# Each takes the address of a block: `step`, `cut_block` or `job_block`.
+_KERNELS = ("attend", "merge", "count", "fill", "add_norm", "norm", "silu_mul", "turn_store")
 
 
 class MachineCode:
@@ -49,8 +39,8 @@ class MachineCode:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         self.address = {name: self._engine.get_function_address(name) for name in objects}
-        self.call: dict[str, Callable[..., None]] = {
-            name: ctypes.CFUNCTYPE(None, *_ARGUMENTS[name])(at) for name, at in self.address.items()
+        self.call: dict[str, Callable[[int], None]] = {
+            name: ctypes.CFUNCTYPE(None, _INT)(at) for name, at in self.address.items()
         }
 
 
@@ -67,21 +57,43 @@ def load_machine_code(
         OSError, RuntimeError: the compiler does not load, or does not know this CPU.
     """
     target = target or host_target()
-    file = cache_dir() / "kernels" / _name(dtype, head_dim, group, target)
-    kept = _read(file)
+
+    def make() -> dict[str, bytes]:
+        from sgc_kernels.compiled.build import build
+
+        return build(FORMATS[dtype], head_dim, group, target)
+
+    shape = f"{str(dtype)[6:]}-{head_dim}-{group}"
+    return kept_code(shape, _KERNELS, target, make)
+
+
+def kept_code(
+    shape: str,
+    names: Sequence[str],
+    target: Target,
+    make: Callable[[], dict[str, bytes]],
+    source: bytes = b"",
+) -> MachineCode:
+    """Code from the cache directory, or what `make` compiles, which is kept there.
+
+    Args:
+        shape: names the file, beside a digest of CPU, compiler and source.
+        names: the functions, in the order of the file.
+        source: further source that the code depends on.
+    """
+    file = cache_dir() / "kernels" / f"{shape}-{_digest(target, source)}"
+    kept = _read(file, names)
     if kept is not None:
         return MachineCode(kept)
     _LOG.info("compiling kernels for this CPU, once")
-    from sgc_kernels.compiled.build import build
-
-    objects = build(FORMATS[dtype], head_dim, group, target)
+    objects = make()
     # A directory that cannot be written only means that the next process compiles again.
     with contextlib.suppress(OSError):
-        _save(file, objects)
+        _save(file, [objects[name] for name in names])
     return MachineCode(objects)
 
 
-def _read(file: Path) -> dict[str, bytes] | None:
+def _read(file: Path, names: Sequence[str]) -> dict[str, bytes] | None:
     """The kernels in a file: its SHA-256, then length and object code of each; None: damaged."""
     try:
         data = file.read_bytes()
@@ -91,15 +103,14 @@ def _read(file: Path) -> dict[str, bytes] | None:
     if hashlib.sha256(rest).digest() != digest:
         return None
     objects = {}
-    for name in _ARGUMENTS:
+    for name in names:
         length = int.from_bytes(rest[:8], "little")
         objects[name], rest = rest[8 : 8 + length], rest[8 + length :]
     return objects
 
 
-def _save(file: Path, objects: dict[str, bytes]) -> None:
+def _save(file: Path, parts: Sequence[bytes]) -> None:
     """Whole or not at all, whoever builds at the same time."""
-    parts = [objects[name] for name in _ARGUMENTS]
     rest = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=file.parent) as beside:
@@ -112,30 +123,15 @@ def _save(file: Path, objects: dict[str, bytes]) -> None:
         old.unlink(missing_ok=True)
 
 
-def _name(dtype: torch.dtype, head_dim: int, group: int, target: Target) -> str:
+def _digest(target: Target, source: bytes) -> str:
     import llvmlite.binding as llvm
 
-    digest = hashlib.sha256(_source())
+    digest = hashlib.sha256(_source() + source)
     described = (target.cpu, sorted(target.features), llvm.llvm_version_info, sys.platform)
     digest.update(repr(described).encode())
-    return f"{str(dtype)[6:]}-{head_dim}-{group}-{digest.hexdigest()[:24]}"
+    return digest.hexdigest()[:24]
 
 
 @functools.cache
 def _source() -> bytes:
     return b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
-
-
-@functools.cache
-def parallel_call() -> Callable[[int, int, int, int], None] | None:
-    """`f(function, argument, threads, 0)` of torch's own OpenMP, so that both use the same
-    threads; None where torch has another one.
-    """
-    if not sys.platform.startswith("linux"):
-        return None
-    folder = Path(torch.__file__).parent / "lib"
-    for file in folder.glob("libgomp*.so*"):
-        call = ctypes.CDLL(str(file)).GOMP_parallel
-        call.argtypes, call.restype = [_INT, _INT, ctypes.c_uint, ctypes.c_uint], None
-        return call
-    return None
