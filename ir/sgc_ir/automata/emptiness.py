@@ -1,61 +1,55 @@
-"""Whether an expression holds any text: a search for an end among its derivatives."""
+"""Whether an expression holds any text: a search for an end among its parts and derivatives."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from sgc_ir.automata.limits import Watch
-from sgc_ir.automata.nodes import Literal, Node, Reference, Repeat, Sequence, Span, Union
+from sgc_ir.automata.nodes import (
+    Complement,
+    Delayed,
+    Intersection,
+    Literal,
+    Node,
+    Repeat,
+    Sequence,
+    Span,
+    Union,
+)
 from sgc_ir.errors import ConstraintError
 
 if TYPE_CHECKING:
     from sgc_ir.automata.pool import Pool
 
+_Search = Generator[Node, None, None]  # yields expressions that have to be decided first
+
 
 def find_alive(pool: Pool, node: Node) -> None:
-    """Set `node.alive`, and that of what had to be looked at."""
-    parts = _parts(node)
-    if parts is None:
-        _search(pool, node)
-        return
-    items, every = parts
-    for item in items:
-        if item.alive is None:
-            find_alive(pool, item)
-        if bool(item.alive) != every:
-            node.alive = not every
-            return
-    node.alive = every
+    """Set `node.alive`, and that of what had to be looked at; without recursion, because chains
+    are long."""
+    searches: list[_Search] = [_search(pool, node)]
+    while searches:
+        missing = next(searches[-1], None)
+        if missing is None:
+            searches.pop()
+        else:
+            searches.append(_search(pool, missing))
 
 
-def _parts(node: Node) -> tuple[tuple[Node, ...], bool] | None:
-    """Expressions that decide over `node`, and whether all of them must hold a text (else one)."""
-    if isinstance(node, Union):
-        return node.items, False
-    if isinstance(node, Sequence):
-        return (node.tail, node.head), True
-    if isinstance(node, Span | Literal):
-        return (node.tail,), True
-    if isinstance(node, Repeat):
-        return (node.body,), True
-    if isinstance(node, Reference):
-        return (), True
-    return None
-
-
-def _search(pool: Pool, start: Node) -> None:
-    """Depth first from `start`, an intersection or a complement, to a text that is in it."""
-    watch = Watch(pool.limits.seconds, "looking for a legal text")
+def _search(pool: Pool, start: Node) -> _Search:
+    """Depth first from `start` to an expression that surely holds a text."""
     seen = {start.id: start}
     parents: dict[int, Node] = {}
     stack = [start]
     while stack:
-        watch.tick()
+        pool.tick()
         node = stack.pop()
-        if node.nullable or node.alive or (node is not start and _known(pool, node)):
+        if node.nullable or node.alive:
             _mark_path(node, parents)
             return
-        for _, _, following in node.row(pool):
+        if isinstance(node, Sequence) and node.head.alive is None:
+            yield node.head
+        for following in _edges(pool, node):
             if following.alive is False or following.id in seen:
                 continue
             seen[following.id] = following
@@ -70,13 +64,19 @@ def _search(pool: Pool, start: Node) -> None:
         node.alive = False
 
 
-def _known(pool: Pool, node: Node) -> bool:
-    """Whether `node` is decided by parts that are not searched from here."""
-    parts = _parts(node)
-    if parts is None:
-        return False
-    find_alive(pool, node)
-    return bool(node.alive)
+def _edges(pool: Pool, node: Node) -> tuple[Node, ...] | list[Node]:
+    """Expressions of which one that holds a text shows that `node` does; if none, it does not."""
+    if isinstance(node, Union):
+        return node.items
+    if isinstance(node, Span | Literal):
+        return (node.tail,)
+    if isinstance(node, Sequence):
+        return (node.tail,) if node.head.alive else ()
+    if isinstance(node, Repeat | Delayed):
+        return (node.body,)
+    if isinstance(node, Intersection | Complement):
+        return [following for _, _, following in node.row(pool)]
+    return ()
 
 
 def _mark_path(node: Node, parents: dict[int, Node]) -> None:

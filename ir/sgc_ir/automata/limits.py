@@ -13,14 +13,14 @@ class Limits:
     """Bounds of one automaton; beyond them it fails with a `ConstraintError`.
 
     Attributes:
-        seconds: wall time of one compile, or of one emptiness or finiteness question.
+        seconds: processor time of one compile, and of finding what leaves one state.
         nodes: interned expressions of one automaton.
         states: determinised states of one automaton (1 kB of transitions each).
         explored: expressions looked at by one emptiness question.
         depth: nesting of the source (groups, schemas, rules).
     """
 
-    seconds: float = 5.0
+    seconds: float = 1.0
     nodes: int = 1_000_000
     states: int = 200_000
     explored: int = 20_000
@@ -28,21 +28,28 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+_BETWEEN_LOOKS = 512
 
 
 class Watch:
-    """A deadline that is looked at every few hundred calls."""
+    """A deadline in processor time of this thread, looked at after some hundred pieces of work."""
 
-    def __init__(self, seconds: float, what: str) -> None:
-        self._end = time.monotonic() + seconds
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._what = what
-        self._calls = 0
+        self.restart("making the constraint")
 
-    def tick(self) -> None:
-        """Count one piece of work; raise `ConstraintError` after the deadline."""
-        self._calls += 1
-        if self._calls & 0xFF == 0 and time.monotonic() > self._end:
-            raise ConstraintError(
-                f"{self._what} took longer than {self._seconds:g} s; make the constraint smaller"
-            )
+    def restart(self, what: str) -> None:
+        """Begin anew; `what` names the work in the message."""
+        self._what = what
+        self._end = time.thread_time() + self._seconds
+        self._due = _BETWEEN_LOOKS
+
+    def tick(self, pieces: int = 1) -> None:
+        """Count `pieces` of work; raise `ConstraintError` after the deadline."""
+        self._due -= pieces
+        if self._due < 0:
+            self._due = _BETWEEN_LOOKS
+            if time.thread_time() > self._end:
+                raise ConstraintError(
+                    f"{self._what} took longer than {self._seconds:g} s; make it smaller"
+                )

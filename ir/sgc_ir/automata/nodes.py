@@ -11,6 +11,7 @@ Every text is UTF-8: heads are whole characters or what is left of one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sgc_ir.automata.utf8 import CharSet
@@ -28,28 +29,65 @@ class Node:
     Attributes:
         id: number in its pool, in order of making.
         nullable: whether the empty text is in the set.
-        sure: whether some text is in the set for certain (False: `Pool.alive` finds out).
-        length: how many heads stand before the last tail, up to a small bound.
+        sure: whether some text is in the set for certain (False: `Pool.is_alive` finds out).
+        length: how many heads stand before the last tail.
+        looping: whether a `Delayed` expression is in it, so that its derivatives may hold it again
+            under ever more unions and intersections; the pool keeps them in disjunctive form.
     """
 
-    __slots__ = ("_row", "alive", "id", "length", "nullable", "sure")
+    __slots__ = ("_row", "alive", "id", "length", "looping", "nullable", "sure")
 
-    def __init__(self, number: int, nullable: bool, sure: bool, length: int = 0) -> None:
+    def __init__(
+        self, number: int, nullable: bool, sure: bool, length: int = 0, looping: bool = False
+    ) -> None:
         self.id = number
         self.nullable = nullable
         self.sure = sure
         self.length = length
+        self.looping = looping
         self.alive: bool | None = True if sure else None  # None: not known yet
         self._row: Row | None = None
 
     def row(self, pool: Pool) -> Row:
         """Derivatives by all bytes; ranges that nothing may follow are left out."""
         if self._row is None:
-            self._row = self.derive(pool)
+            _derive(pool, self)
+        assert self._row is not None
         return self._row
+
+    def needs(self) -> tuple[Node, ...]:
+        """The expressions whose rows `derive` looks at."""
+        return ()
 
     def derive(self, pool: Pool) -> Row:
         raise NotImplementedError
+
+
+def _derive(pool: Pool, node: Node) -> None:
+    """Make the row of `node`, after those that it needs; without recursion, because chains of
+    optional parts are long."""
+    stack = [node]
+    opened: set[int] = set()
+    while stack:
+        top = stack[-1]
+        missing = [] if top._row else [part for part in top.needs() if part._row is None]
+        if missing:
+            if top.id in opened:
+                raise _endless(stack)
+            opened.add(top.id)
+            stack += missing
+            continue
+        if top._row is None:
+            top._row = top.derive(pool)
+        stack.pop()
+
+
+def _endless(stack: list[Node]) -> ConstraintError:
+    names = [node.rule.name for node in stack if isinstance(node, Reference)]
+    name = names[-1] if names else "of a loop"
+    return ConstraintError(
+        f"rule {name} begins with itself; write the repetition with * or +", kind="unsupported"
+    )
 
 
 class Empty(Node):
@@ -76,7 +114,7 @@ class Literal(Node):
     __slots__ = ("data", "offset", "tail")
 
     def __init__(self, number: int, data: bytes, offset: int, tail: Node) -> None:
-        super().__init__(number, False, tail.sure, tail.length + 1)
+        super().__init__(number, False, tail.sure, tail.length + 1, tail.looping)
         self.data = data
         self.offset = offset
         self.tail = tail
@@ -92,7 +130,7 @@ class Span(Node):
     __slots__ = ("chars", "tail")
 
     def __init__(self, number: int, chars: CharSet, tail: Node) -> None:
-        super().__init__(number, False, tail.sure, tail.length + 1)
+        super().__init__(number, False, tail.sure, tail.length + 1, tail.looping)
         self.chars = chars
         self.tail = tail
 
@@ -110,10 +148,18 @@ class Sequence(Node):
     __slots__ = ("head", "tail")
 
     def __init__(self, number: int, head: Node, tail: Node) -> None:
-        nullable = head.nullable and tail.nullable
-        super().__init__(number, nullable, head.sure and tail.sure, tail.length + 1)
+        super().__init__(
+            number,
+            head.nullable and tail.nullable,
+            head.sure and tail.sure,
+            tail.length + 1,
+            head.looping or tail.looping,
+        )
         self.head = head
         self.tail = tail
+
+    def needs(self) -> tuple[Node, ...]:
+        return (self.head, self.tail) if self.head.nullable else (self.head,)
 
     def derive(self, pool: Pool) -> Row:
         tail = self.tail
@@ -128,9 +174,15 @@ class Union(Node):
 
     def __init__(self, number: int, items: tuple[Node, ...]) -> None:
         super().__init__(
-            number, any(item.nullable for item in items), any(item.sure for item in items)
+            number,
+            any(item.nullable for item in items),
+            any(item.sure for item in items),
+            looping=any(item.looping for item in items),
         )
         self.items = items
+
+    def needs(self) -> tuple[Node, ...]:
+        return self.items
 
     def derive(self, pool: Pool) -> Row:
         return pool.union_rows([item.row(pool) for item in self.items])
@@ -142,8 +194,16 @@ class Intersection(Node):
     __slots__ = ("items",)
 
     def __init__(self, number: int, items: tuple[Node, ...]) -> None:
-        super().__init__(number, all(item.nullable for item in items), False)
+        super().__init__(
+            number,
+            all(item.nullable for item in items),
+            False,
+            looping=any(item.looping for item in items),
+        )
         self.items = items
+
+    def needs(self) -> tuple[Node, ...]:
+        return self.items
 
     def derive(self, pool: Pool) -> Row:
         return pool.intersect_rows([item.row(pool) for item in self.items])
@@ -158,6 +218,9 @@ class Complement(Node):
         super().__init__(number, rest is None and not body.nullable, False)
         self.body = body
         self.rest = rest
+
+    def needs(self) -> tuple[Node, ...]:
+        return (self.body,)
 
     def derive(self, pool: Pool) -> Row:
         return pool.complement_row(self.body.row(pool), self.rest)
@@ -174,6 +237,9 @@ class Repeat(Node):
         self.low = low
         self.high = high
 
+    def needs(self) -> tuple[Node, ...]:
+        return (self.body,)
+
     def derive(self, pool: Pool) -> Row:
         rest = pool.repeat(
             self.body, max(self.low - 1, 0), None if self.high is None else self.high - 1
@@ -181,16 +247,39 @@ class Repeat(Node):
         return pool.map_row(self.body.row(pool), lambda node: pool.sequence(node, rest))
 
 
+class Delayed(Node):
+    """An expression that is made when it is first derived, and may hold itself."""
+
+    __slots__ = ("_body", "_make")
+
+    def __init__(self, number: int, nullable: bool, make: Callable[[], Node]) -> None:
+        super().__init__(number, nullable, nullable, looping=True)
+        self._make = make
+        self._body: Node | None = None
+
+    @property
+    def body(self) -> Node:
+        if self._body is None:
+            self._body = self._make()
+            assert self._body.nullable == self.nullable
+        return self._body
+
+    def needs(self) -> tuple[Node, ...]:
+        return (self.body,)
+
+    def derive(self, pool: Pool) -> Row:
+        return self.body.row(pool)
+
+
 class Rule:
     """A named expression that may hold itself; `body` is set once, by `Pool.define`."""
 
-    __slots__ = ("body", "deriving", "name", "nullable")
+    __slots__ = ("body", "name", "nullable")
 
     def __init__(self, name: str, nullable: bool) -> None:
         self.name = name
         self.nullable = nullable
         self.body: Node | None = None
-        self.deriving = False
 
 
 class Reference(Node):
@@ -202,17 +291,16 @@ class Reference(Node):
         super().__init__(number, rule.nullable, True)
         self.rule = rule
 
-    def derive(self, pool: Pool) -> Row:
-        rule = self.rule
-        if rule.body is None:
-            raise ConstraintError(f"rule {rule.name} is used and never defined", kind="malformed")
-        if rule.deriving:
+    @property
+    def body(self) -> Node:
+        if self.rule.body is None:
             raise ConstraintError(
-                f"rule {rule.name} begins with itself; write the repetition with * or +",
-                kind="unsupported",
+                f"rule {self.rule.name} is used and never defined", kind="malformed"
             )
-        rule.deriving = True
-        try:
-            return rule.body.row(pool)
-        finally:
-            rule.deriving = False
+        return self.rule.body
+
+    def needs(self) -> tuple[Node, ...]:
+        return (self.body,)
+
+    def derive(self, pool: Pool) -> Row:
+        return self.body.row(pool)

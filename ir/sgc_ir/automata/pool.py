@@ -14,6 +14,7 @@ from sgc_ir.automata.emptiness import find_alive
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits, Watch
 from sgc_ir.automata.nodes import (
     Complement,
+    Delayed,
     Empty,
     Epsilon,
     Intersection,
@@ -51,7 +52,8 @@ class Pool:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, unproductive: Collection[str] = ()) -> None:
         self.limits = limits
-        self._watch = Watch(limits.seconds, "making the constraint")
+        self._watch = Watch(limits.seconds)
+        self.tick = self._watch.tick
         self._interned: dict[Hashable, Node] = {}
         self._rules: dict[str, Rule] = {}
         self._unproductive = frozenset(unproductive)
@@ -63,11 +65,11 @@ class Pool:
 
     def restart_clock(self) -> None:
         """Give what follows the whole time limit again."""
-        self._watch = Watch(self.limits.seconds, "stepping through the constraint")
+        self._watch.restart("a step through the constraint")
 
     def _number(self) -> int:
         self._count += 1
-        self._watch.tick()
+        self.tick()
         if self._count > self.limits.nodes:
             raise ConstraintError(
                 f"the constraint grows beyond {self.limits.nodes} expressions; make it smaller"
@@ -155,6 +157,18 @@ class Pool:
         found = self._interned.get(key)
         return found or self._keep(key, Repeat(self._number(), body, low, high))
 
+    def delayed(self, key: Hashable, nullable: bool, make: Callable[[], Node]) -> Node:
+        """The expression that `make` gives when it is first derived; one `key`, one expression.
+
+        Args:
+            key: names it.
+            nullable: whether the empty text is in it.
+            make: makes it; the result may hold the delayed expression itself, but not begin
+                with it.
+        """
+        found = self._interned.get((Delayed, key))
+        return found or self._keep((Delayed, key), Delayed(self._number(), nullable, make))
+
     def optional(self, body: Node) -> Node:
         return self.union([body, self.epsilon])
 
@@ -170,6 +184,8 @@ class Pool:
         parts = self._factored(kept) if len(kept) > 1 else list(kept.values())
         if self.epsilon in parts and any(p.nullable for p in parts if p is not self.epsilon):
             parts.remove(self.epsilon)
+        if any(part.looping for part in parts):
+            parts = _absorbed(parts)
         if len(parts) <= 1:
             return parts[0] if parts else self.empty
         parts.sort(key=lambda part: part.id)
@@ -227,17 +243,24 @@ class Pool:
     def intersection(self, items: Iterable[Node]) -> Node:
         """What is in each of `items`."""
         kept: dict[int, Node] = {}
+        everything = self.text
         for item in items:
             for part in item.items if isinstance(item, Intersection) else (item,):
                 if part.alive is False:
                     return self.empty
-                if not self._everything(part):
+                if self._everything(part):
+                    everything = part
+                else:
                     kept[part.id] = part
         parts = sorted(kept.values(), key=lambda part: part.id)
         if self.epsilon in parts:
             return self.epsilon if all(part.nullable for part in parts) else self.empty
         if len(parts) <= 1:
-            return parts[0] if parts else self.text
+            return parts[0] if parts else everything
+        for part in parts:
+            if part.looping and isinstance(part, Union):
+                others = [other for other in parts if other is not part]
+                return self.union([self.intersection([*others, one]) for one in part.items])
         key = (Intersection, *[part.id for part in parts])
         found = self._interned.get(key)
         return found or self._keep(key, Intersection(self._number(), tuple(parts)))
@@ -332,6 +355,17 @@ class Pool:
         if node.alive is None:
             find_alive(self, node)
         return bool(node.alive)
+
+
+def _absorbed(parts: list[Node]) -> list[Node]:
+    """`parts` without the intersections that lie within another part."""
+    sets = [frozenset(part.items if isinstance(part, Intersection) else (part,)) for part in parts]
+    return [
+        part
+        for i, part in enumerate(parts)
+        if not isinstance(part, Intersection)
+        or not any(sets[j] < sets[i] for j in range(len(parts)))
+    ]
 
 
 def _head(node: Node) -> Hashable:
