@@ -248,12 +248,17 @@ class Repeat(Node):
 
 
 class Delayed(Node):
-    """An expression that is made when it is first derived, and may hold itself."""
+    """An expression that is made when it is first derived, and may hold itself.
 
-    __slots__ = ("_body", "_make")
+    Attributes:
+        name: says in every process which one it is.
+    """
 
-    def __init__(self, number: int, nullable: bool, make: Callable[[], Node]) -> None:
+    __slots__ = ("_body", "_make", "name")
+
+    def __init__(self, number: int, name: str, nullable: bool, make: Callable[[], Node]) -> None:
         super().__init__(number, nullable, nullable, looping=True)
+        self.name = name
         self._make = make
         self._body: Node | None = None
 

@@ -157,17 +157,18 @@ class Pool:
         found = self._interned.get(key)
         return found or self._keep(key, Repeat(self._number(), body, low, high))
 
-    def delayed(self, key: Hashable, nullable: bool, make: Callable[[], Node]) -> Node:
-        """The expression that `make` gives when it is first derived; one `key`, one expression.
+    def delayed(self, name: str, nullable: bool, make: Callable[[], Node]) -> Node:
+        """The expression that `make` gives when it is first derived; one name, one expression.
 
         Args:
-            key: names it.
+            name: the same in every process, and of no other language.
             nullable: whether the empty text is in it.
             make: makes it; the result may hold the delayed expression itself, but not begin
                 with it.
         """
-        found = self._interned.get((Delayed, key))
-        return found or self._keep((Delayed, key), Delayed(self._number(), nullable, make))
+        key = (Delayed, name)
+        found = self._interned.get(key)
+        return found or self._keep(key, Delayed(self._number(), name, nullable, make))
 
     def optional(self, body: Node) -> Node:
         return self.union([body, self.epsilon])

@@ -48,9 +48,13 @@ def regex_automaton(pattern: str, limits: Limits = DEFAULT_LIMITS) -> Automaton:
         ConstraintError: `pattern` is malformed, uses a construct that is not supported (named in
             the message), matches no text that UTF-8 can hold, or passes a limit.
     """
-    version = f"regex\0{sys.version_info[:2]}\0{unicodedata.unidata_version}\0{pattern}"
-    digest = hashlib.sha256(version.encode("utf-8", "surrogatepass")).digest()
-    return Automaton(lambda pool: regex_expression(pool, pattern), digest, limits)
+    return Automaton(lambda pool: regex_expression(pool, pattern), _digest(pattern), limits)
+
+
+def _digest(pattern: str) -> bytes:
+    """Names what `pattern` means to the running Python."""
+    meaning = f"regex\0{sys.version_info[:2]}\0{unicodedata.unidata_version}\0{pattern}"
+    return hashlib.sha256(meaning.encode("utf-8", "surrogatepass")).digest()
 
 
 def regex_expression(pool: Pool, pattern: str) -> Node:
@@ -62,7 +66,8 @@ def regex_expression(pool: Pool, pattern: str) -> Node:
     try:
         tree, flags = parse(pattern, pool.limits)
         piece = read(tree, flags)
-        return at(_Converter(pool, Contexts(piece)).convert(piece, pool.epsilon), BEGINNING)
+        converter = _Converter(pool, Contexts(piece), _digest(pattern).hex())
+        return at(converter.convert(piece, pool.epsilon), BEGINNING)
     except RecursionError:
         raise ConstraintError("the regex nests too many groups; flatten it") from None
 
@@ -92,11 +97,17 @@ def at(rest: Rest, context: int) -> Node:
 
 
 class _Converter:
-    """Makes the expression of one pattern."""
+    """Makes the expression of one pattern, or of one iteration of a loop in it.
 
-    def __init__(self, pool: Pool, contexts: Contexts) -> None:
+    Args:
+        name: says which one, in every process.
+    """
+
+    def __init__(self, pool: Pool, contexts: Contexts, name: str) -> None:
         self._pool = pool
         self._contexts = contexts
+        self._name = name
+        self._loops = 0
 
     def convert(self, piece: Piece, rest: Rest) -> Rest:
         """`piece`, then `rest`."""
@@ -184,7 +195,9 @@ class _Converter:
         return self._combined(self._pool.union, [rest, some])
 
     def _loop(self, piece: Times, rest: Rest) -> Rest:
-        loop = _Loop(self._pool, self._contexts, self, piece, rest)
+        self._loops += 1
+        name = f"{self._name}.{self._loops}"
+        loop = _Loop(self._pool, self._contexts, name, piece, rest)
         if isinstance(rest, Node) and not piece.looks_left:
             return loop.at(0, BEGINNING)
         return Table(lambda context: loop.at(0, context))
@@ -230,15 +243,13 @@ class _Loop:
     those it is left out.
     """
 
-    def __init__(
-        self, pool: Pool, contexts: Contexts, converter: _Converter, piece: Times, rest: Rest
-    ) -> None:
+    def __init__(self, pool: Pool, contexts: Contexts, name: str, piece: Times, rest: Rest) -> None:
         self._pool = pool
         self._contexts = contexts
-        self._converter = converter
+        self._name = name
         self._piece = piece
         self._rest = rest
-        self._bit = contexts.new_loop()
+        self._bit = contexts.loop_bit(piece)
         self._bodies: dict[int, Rest] = {}
 
     def at(self, count: int, context: int) -> Node:
@@ -249,7 +260,7 @@ class _Loop:
         elif count == piece.high:
             return at(self._rest, context)
         return self._pool.delayed(
-            (self, count, context),
+            f"{self._name}[{count},{context}]",
             (count >= piece.low or holds(self._contexts, piece.body, context))
             and at(self._rest, context).nullable,
             lambda: self._make(count, context),
@@ -258,7 +269,8 @@ class _Loop:
     def _make(self, count: int, context: int) -> Node:
         body = self._bodies.get(count)
         if body is None:
-            body = self._converter.convert(
+            converter = _Converter(self._pool, self._contexts, f"{self._name}[{count}]")
+            body = converter.convert(
                 self._piece.body, Table(lambda after: self._next(count, after))
             )
             self._bodies[count] = body

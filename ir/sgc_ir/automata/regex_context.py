@@ -43,7 +43,8 @@ class Contexts:
         self.short = all(len(question) == 1 for question in self._questions)
         self._mask = (1 << self._width + 1) - 1
         self._atoms = [(part, self._bits(sets, member)) for part, member in _partition(tuple(sets))]
-        self._loops = 0
+        loops = _repetitions(piece) if piece.asserts else ()
+        self._loops = {id(loop): i for i, loop in enumerate(loops, self._width + 1)}
         self._starts, self._owners = self._index()
 
     @staticmethod
@@ -54,10 +55,9 @@ class Contexts:
         pairs = sorted((low, i) for i, (part, _) in enumerate(self._atoms) for low, _ in part)
         return [low for low, _ in pairs], [i for _, i in pairs]
 
-    def new_loop(self) -> int:
-        """The bit of one more loop."""
-        self._loops += 1
-        return 1 << self._width + self._loops
+    def loop_bit(self, piece: Times) -> int:
+        """The bit of a repetition of the pattern."""
+        return 1 << self._loops[id(piece)]
 
     def _moved(self, context: int, bits: int) -> int:
         return ((context << 1) & self._mask | self._first) & bits | _BEGUN
@@ -100,6 +100,17 @@ def _questions(piece: Piece) -> Iterator[tuple[Ranges, ...]]:
             yield from _questions(part)
     elif isinstance(piece, Times | Ahead):
         yield from _questions(piece.body)
+
+
+def _repetitions(piece: Piece) -> Iterator[Times]:
+    """The repetitions of a pattern with assertions."""
+    if isinstance(piece, Concat | Choice):
+        for part in piece.parts:
+            yield from _repetitions(part)
+    elif isinstance(piece, Times | Ahead):
+        if isinstance(piece, Times):
+            yield piece
+        yield from _repetitions(piece.body)
 
 
 @lru_cache(maxsize=64)

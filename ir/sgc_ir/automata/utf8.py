@@ -30,8 +30,7 @@ class CharSet:
     Attributes:
         edges: (low byte, high byte, rest), sorted and disjoint; the rest is None where the
             character is complete.
-        full: whether every legal way to complete the character here is in the set, wherever in
-            a character "here" is.
+        full: whether this is inside a character, and every legal way to complete it is in the set.
     """
 
     __slots__ = ("__weakref__", "edges", "full", "id")
@@ -163,5 +162,3 @@ def intersect(first: Ranges, second: Ranges) -> Ranges:
 
 
 ANY_CHAR = char_set(ALL_CHARS)
-
-ANY_CHAR.full = True
