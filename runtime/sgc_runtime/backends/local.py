@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from sgc_ir.errors import BackendError, ModelError
+from sgc_ir.errors import BackendError
 from sgc_ir.params import CallResult
 from sgc_runtime.engine.options import EngineOptions
 from sgc_runtime.engine.stream import TokenStream
@@ -159,7 +159,7 @@ class LocalBackend:
         self._loading.set_result(loaded)
 
     def _load_tokenizer(self) -> None:
-        with contextlib.suppress(ModelError):  # raised again where it is asked for
+        with contextlib.suppress(Exception):  # raised again where it is asked for
             _ = self.tokenizer
 
 

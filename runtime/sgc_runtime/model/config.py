@@ -16,6 +16,8 @@ ARCHITECTURES = {
     "Qwen3ForCausalLM": "qwen3",
 }
 
+MAX_LAYERS = 10_000  # what a damaged file says beyond would be listed tensor by tensor
+
 
 @dataclass(frozen=True, slots=True)
 class RopeConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sgc_ir.errors import ModelError
-from sgc_runtime.model.config import ARCHITECTURES, ModelConfig, RopeConfig
+from sgc_runtime.model.config import ARCHITECTURES, MAX_LAYERS, ModelConfig, RopeConfig
 from sgc_runtime.model.config_hf import Fields
 from sgc_runtime.model.gguf_file import GgufFile
 
@@ -27,7 +27,8 @@ def read_gguf_config(file: GgufFile, rope_divisors: tuple[float, ...] = ()) -> M
             or of the wrong type.
     """
     architecture, fields = _architecture(file)
-    num_layers, num_heads = fields.integer("block_count"), fields.integer("attention.head_count")
+    num_layers = fields.integer("block_count", most=MAX_LAYERS)
+    num_heads = fields.integer("attention.head_count")
     hidden_size = fields.integer("embedding_length")
     head_dim = _head_dim(fields, hidden_size // num_heads)
     has_window = bool(fields.get("attention.sliding_window"))  # 0: none

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sgc_ir.errors import ModelError
-from sgc_runtime.model.config import ARCHITECTURES, ModelConfig, RopeConfig
+from sgc_runtime.model.config import ARCHITECTURES, MAX_LAYERS, ModelConfig, RopeConfig
 
 _MODEL_TYPES = {
     "llama": "LlamaForCausalLM",
@@ -33,7 +33,7 @@ def read_hf_config(folder: Path) -> ModelConfig:
     fields = Fields(_read_object(folder / "config.json"), folder / "config.json")
     architecture = _architecture(fields)
     _refuse_unsupported(fields)
-    num_layers = fields.integer("num_hidden_layers")
+    num_layers = fields.integer("num_hidden_layers", most=MAX_LAYERS)
     num_heads = fields.integer("num_attention_heads")
     hidden_size = fields.integer("hidden_size")
     max_positions = fields.integer(
@@ -75,11 +75,13 @@ class Fields:
         """The value, None where it is missing or null."""
         return self.values.get(key)
 
-    def integer(self, key: str, default: int | None = None) -> int:
-        """A positive int."""
+    def integer(self, key: str, default: int | None = None, most: int | None = None) -> int:
+        """A positive int, not above `most`."""
         value = self._value(key, default)
         if type(value) is not int or value <= 0:
             raise self.wrong(key, "a positive integer")
+        if most is not None and value > most:
+            raise self.wrong(key, f"at most {most}")
         return value
 
     def number(self, key: str, default: float | None = None) -> float:

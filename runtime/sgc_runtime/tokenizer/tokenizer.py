@@ -20,6 +20,8 @@ from sgc_runtime.tokenizer.source import TokenizerSource
 from sgc_runtime.tokenizer.token_bytes import Kind, TokenBytes, kind_of
 from sgc_runtime.tokenizer.turns import end_of_turn_tokens, sample_conversation
 
+_MALFORMED = (AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
+
 
 def load_tokenizer(path: Path) -> Tokenizer:
     """The tokenizer of a Hugging Face directory or a GGUF file.
@@ -27,13 +29,23 @@ def load_tokenizer(path: Path) -> Tokenizer:
     Raises:
         ModelError: no tokenizer there, an unknown kind, or damaged files.
     """
+    try:
+        return Tokenizer(_read(path))
+    except _MALFORMED as error:  # JSON of any other shape than expected
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise ModelError(
+            f"the tokenizer of {path} is damaged ({reason}): fetch the model again"
+        ) from error
+
+
+def _read(path: Path) -> TokenizerSource:
     if path.is_dir():
         from sgc_runtime.tokenizer.hf_files import read_directory
 
-        return Tokenizer(read_directory(path))
+        return read_directory(path)
     from sgc_runtime.tokenizer.gguf_tokenizer import read_gguf
 
-    return Tokenizer(read_gguf(path))
+    return read_gguf(path)
 
 
 class Tokenizer:

@@ -115,6 +115,7 @@ def test_broken_config(text: str, words: str, folder: Path) -> None:
             "max_window_layers is 'all', expected an integer",
         ),
         ({"hidden_size": 40, "head_dim": 8}, "shape"),
+        ({"num_hidden_layers": 10**12}, "num_hidden_layers is 1000000000000, expected at most"),
         ({"num_hidden_layers": 4}, r"lacks tensors model\.layers\.3\..* and 6 more"),
         ({"num_hidden_layers": 2}, r"has unexpected tensors model\.layers\.2\."),
         ({"architectures": ["Qwen2ForCausalLM"]}, r"lacks tensors .*\.bias"),

@@ -122,6 +122,7 @@ def test_config(tmp_path: Path) -> None:
         ({"llama.rope.scaling.type": "longrope"}, "'longrope' is not supported"),
         ({"llama.rope.dimension_count": 4}, "partial rotary"),
         ({"llama.feed_forward_length": 50}, r"mlp\.(gate|up|down)_proj.weight has shape"),
+        ({"llama.block_count": 2**24}, "block_count is 16777216, expected at most 10000"),
         ({"llama.block_count": 4}, r"lacks tensors model\.layers\.3\..* and \d more"),
         ({"llama.block_count": 2}, r"has unexpected tensors model\.layers\.2"),
     ],

@@ -223,6 +223,9 @@ def test_named_special_tokens_count_even_if_the_file_lists_them_not(
     )
 
 
+_EMPTY = {"tokenizer.json": '{"model": {"type": "BPE", "vocab": {}, "merges": []}}'}
+
+
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
@@ -240,6 +243,12 @@ def test_named_special_tokens_count_even_if_the_file_lists_them_not(
             "known form",
         ),
         ({"tokenizer.json": '{"model": {"type": "BPE", "vocab": {}, "merges": ["a"]}}'}, "damaged"),
+        ({"generation_config.json": '{"eos_token_id": [[1]]}', **_EMPTY}, "damaged .TypeError"),
+        ({"tokenizer_config.json": '{"chat_template": [[1]]}', **_EMPTY}, "damaged .TypeError"),
+        (
+            {"tokenizer_config.json": '{"added_tokens_decoder": [1]}', **_EMPTY},
+            "damaged .Attribute",
+        ),
     ],
 )
 def test_broken_directories_are_refused_in_one_line(
