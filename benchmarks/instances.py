@@ -6,11 +6,12 @@ Order: requests of instances that have begun come before those of new ones. Clai
 waits while it would push out what begun ones come back for, or what their later calls, by the
 bounds that the graph gives, may still need. Each is measured alone and with the other.
 
-`virtual`: the engine's own scheduler and tree in virtual time, so that all arms are exact; three
-programs (a conversation; an agent whose calls begin with shared texts; a tree of branches), gens
-that use all their tokens or end early, three orders, several seeds. A step takes what it takes
-with the default model on two cores, and on a machine whose steps take the same however much they
-compute. `real`: the conversation on the real model, repetitions in turn.
+`virtual`: the engine's own scheduler and tree in virtual time, so that all arms are exact; four
+programs (a conversation; an agent whose calls begin with shared texts; a tree of branches; a
+conversation that often ends before its bounds say), gens that use all their tokens or end early,
+three orders, several seeds. A step takes what it takes with the default model on two cores, and on
+a machine whose steps take the same however much they compute. `real`: the conversation on the real
+model, repetitions in turn.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ COSTS = {  # seconds: of a step, a prompt token, a running gen
     "two cores": (0.012, 0.0008, 0.0014),
     "a device that is hardly busy": (0.012, 0.00002, 0.00005),
 }
-POOLS = {"chat": 3_000, "agent": 4_000, "tree": 5_000}  # KV slots
+POOLS = {"chat": 3_000, "agent": 4_000, "tree": 5_000, "failing": 3_000}  # KV slots
 PARALLEL = 256  # the default of `sgc run`
 REAL_POOL = 3_000
 LENGTH = 30  # tokens of a gen of the real conversation

@@ -44,7 +44,21 @@ def tree(rng: random.Random, full: bool, width: int = 4, most: int = 48) -> Inst
     yield [Ask(_gathered(plan, ends), most, _length(rng, full, most), 0, plan.prefix)]
 
 
-PROGRAMS = {"chat": chat, "agent": agent, "tree": tree}
+def failing(rng: random.Random, full: bool) -> Instance:
+    """A conversation half of whose turns are the last, which nobody knows before."""
+    talk = chat(rng, full)
+    asks = next(talk)
+    while True:
+        replies = yield asks
+        if rng.random() < 0.5:
+            return
+        try:
+            asks = talk.send(replies)
+        except StopIteration:
+            return
+
+
+PROGRAMS = {"chat": chat, "agent": agent, "tree": tree, "failing": failing}
 
 
 def _gathered(plan: Reply, ends: list[Reply]) -> list[int]:

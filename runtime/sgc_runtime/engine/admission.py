@@ -67,7 +67,7 @@ class Admission:
         self._priorities = config.priorities and config.order != "fcfs"
         self._claims = config.claims if self._priorities else 0.0
         self.turns = Turns(config.turn_tokens)
-        self.instances = Instances(config.cohort, config.kv_tokens)
+        self.instances = Instances(config.cohort, config.kv_tokens, config.claim_steps)
         self.waiting = WaitingQueue(self._make_order, self._size, self._cohort_of)
         self.looked_at = self.admitted = 0
 

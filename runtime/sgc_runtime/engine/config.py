@@ -31,6 +31,8 @@ class EngineConfig:
             back for, and this share of what their later calls may generate; 0: neither. A low
             share lets more of them run at once, which pays where a prompt token costs far less
             than a step (`benchmarks/instances.py`).
+        claim_steps: steps for which an instance may stay away from the engine between two calls
+            before what it claims lapses.
         cohort: instances that begin one after another and are served as equals.
         turn_tokens: prompt tokens that are computed between two turns of the request that has
             waited longest; the bound on waiting follows from it (see `turns`).
@@ -49,6 +51,7 @@ class EngineConfig:
     order: str = "lpm"
     priorities: bool = True
     claims: float = 1.0
+    claim_steps: int = 16
     cohort: int = 16
     turn_tokens: int = 16_384
     cache: bool = True

@@ -19,6 +19,7 @@ CONFIGS = {
     "order": ["dfs", "lpm", "fcfs"],
     "priorities": [True, True, False],
     "claims": [0.0, 0.5, 1.0],
+    "claim_steps": [1, 16],
     "cohort": [1, 3, 16],
     "turn_tokens": [1, 40, 16_384],
     "prefill_tokens": [1, 7, 512],
