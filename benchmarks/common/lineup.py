@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -54,6 +55,7 @@ class Measured:
         samples: times by engine; a slow one has fewer repetitions than others.
         missing: why an engine does not take part.
         rates: of unshared work, by reading and engine.
+        took_s: seconds of all that was run for the part, and for unshared work.
     """
 
     recording: Recording
@@ -63,6 +65,7 @@ class Measured:
     samples: dict[str, Samples] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     rates: dict[str, dict[str, Rates]] = field(default_factory=dict)
+    took_s: dict[str, float] = field(default_factory=dict)
 
     def computed(self, name: str) -> int:
         """Tokens that an engine put through its model; of ours, where nothing was counted, those
@@ -105,14 +108,17 @@ class Lineup:
         every engine that took part: of calibration workloads that are the same for all parts,
         and of this part's unshared twin."""
         effort = Effort(repetitions or part.repetitions, self._engine_s, part.warm_up)
+        begin = time.monotonic()
         measured = self._measure(part.make(data, limit), self.peers, effort)
+        measured.took_s["part"] = time.monotonic() - begin
         if part.shares:
             fixed = tuple(name for name, _ in part.goals)
             peers = [name for name in measured.replays if not name.startswith(fixed)]
             # The part itself has warmed every engine up.
-            small = Effort(repetitions or 2, 0.25 * self._engine_s, 2, counts=False)
+            small = Effort(repetitions or 2, self._engine_s / 12, 2, counts=False)
             measured.rates[CALIBRATED] = self._calibration(peers, data, limit, small)
             measured.rates[LIKE] = self._like_work(measured.recording, peers, limit, small)
+            measured.took_s["unshared"] = time.monotonic() - begin - measured.took_s["part"]
         return measured
 
     def _measure(self, job: Job, peers: Iterable[str], effort: Effort) -> Measured:

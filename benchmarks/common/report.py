@@ -24,6 +24,7 @@ def part_result(
     return {
         "what": part.what,
         "warm_up": measured.warm_up,
+        "took_s": {name: round(seconds, 1) for name, seconds in measured.took_s.items()},
         "work": {
             "calls": len(recording.calls),
             "prompt_tokens": recording.prompt_tokens,
