@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sgc_kernels.compiled.build import _object_code
 from sgc_kernels.compiled.memory import load_int, store_int
+from sgc_kernels.compiled.object_code import object_code
 from sgc_kernels.compiled.target import host_target
 from sgc_kernels.compiled.translate import kernel
 
@@ -56,7 +56,7 @@ def everything(at: int) -> None:
 
 @pytest.fixture(scope="module")
 def compiled() -> object:
-    code = _object_code("everything", everything, host_target())
+    code = object_code("everything", everything, host_target())
     machine = llvm.Target.from_default_triple().create_target_machine()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))

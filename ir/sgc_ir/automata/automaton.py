@@ -12,6 +12,7 @@ from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
 from sgc_ir.automata.nodes import Epsilon, Node, Repeat, Sequence, Span, Union
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.rules import build
+from sgc_ir.automata.signature import Signatures
 from sgc_ir.automata.utf8 import CharSet
 from sgc_ir.errors import ConstraintError
 
@@ -76,6 +77,7 @@ class Automaton:
         self._pool.restart_clock()
         self._nodes: list[Node] = []
         self._states: dict[int, int] = {}
+        self._signatures = Signatures(digest)
         self.rows: npt.NDArray[np.int32] = np.full((_FIRST_ROWS, 256), UNKNOWN, np.int32)
         self.accepting: npt.NDArray[np.bool_] = np.zeros(_FIRST_ROWS, np.bool_)
         self._expanded: list[bool] = []
@@ -120,6 +122,7 @@ class Automaton:
         """Make the row of `state`."""
         if self._expanded[state]:
             return
+        self._pool.restart_clock()
         found = [
             (low, high, self._state(node))
             for low, high, node in self._nodes[state].row(self._pool)
@@ -174,6 +177,10 @@ class Automaton:
             data.append(ways[0][0])
             state = ways[0][2]
         return bytes(data), state
+
+    def signature(self, state: int) -> bytes:
+        """16 bytes that are equal only for states with equal texts, in every process."""
+        return self._signatures.of(self._nodes[state])
 
     def texts(self, state: int, limit: int, longest: int = 4096) -> list[bytes] | None:
         """Every text from `state` on, sorted, where they are at most `limit` and none is longer

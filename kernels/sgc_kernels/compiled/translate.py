@@ -257,8 +257,10 @@ class _Body:
 
     def _Return(self, node: ast.Return) -> None:
         kind = self._function.return_value.type
+        if node.value is None:
+            self._b.ret_void()
+            return
         if not isinstance(node.value, ast.Tuple):
-            assert node.value is not None
             self._b.ret(self._ir(self._value(node.value), kind))
             return
         joined = ir.Constant(kind, ir.Undefined)

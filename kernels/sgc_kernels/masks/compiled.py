@@ -1,0 +1,78 @@
+"""The compiled walks under the signatures of their references."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import torch
+
+from sgc_kernels.compiled.machine_code import MachineCode
+from sgc_kernels.masks import code as job
+from sgc_kernels.masks.trie_table import NEVER, Int32, RunScan, Transitions, TrieTable
+
+_Job = ctypes.c_int64 * job.JOB_WORDS
+_ApplyJob = ctypes.c_int64 * job.APPLY_WORDS
+
+
+class CompiledMasks:
+    """`walk`, `scan` and `apply` in machine code; safe to call from several threads."""
+
+    def __init__(self, code: MachineCode) -> None:
+        self._code = code
+
+    def walk(self, trie: TrieTable, transitions: Transitions, spans: Int32, words: Int32) -> None:
+        """As `reference.walk`."""
+        spans = np.ascontiguousarray(spans, np.int32)
+        stack = np.empty(trie.num_levels + 1, np.int32)
+        block = _trie_job(trie)
+        block[job.STACK // 8], block[job.OUT // 8] = stack.ctypes.data, words.ctypes.data
+        block[job.NODE // 8], block[job.NUM_SPANS // 8] = -1, len(spans)
+        block[job.SPANS // 8] = spans.ctypes.data
+        call, address = self._code.call["walk"], ctypes.addressof(block)
+        while True:
+            rows = transitions.rows
+            block[job.ROWS // 8] = rows.ctypes.data
+            call(address)
+            unknown = block[job.UNKNOWN_STATE // 8]
+            if unknown < 0:
+                return
+            transitions.expand(unknown)
+
+    def scan(self, trie: TrieTable, table: Int32, going_on: bool) -> RunScan:
+        """As `reference.scan`."""
+        table = np.ascontiguousarray(table, np.int32)
+        stack = np.empty((trie.num_levels + 1, 2), np.int32)
+        counts = np.full(32 * (trie.num_words + 1), NEVER, np.uint16)
+        nodes, before = (np.empty(trie.num_nodes, np.int32) for _ in range(2))
+        block = _trie_job(trie)
+        block[job.ROWS // 8], block[job.STACK // 8] = table.ctypes.data, stack.ctypes.data
+        block[job.OUT // 8], block[job.GOING_ON // 8] = counts.ctypes.data, int(going_on)
+        block[job.NODES // 8], block[job.BEFORE // 8] = nodes.ctypes.data, before.ctypes.data
+        self._code.call["scan"](ctypes.addressof(block))
+        found = block[job.FOUND // 8]
+        return RunScan(counts, nodes[:found].copy(), before[:found].copy())
+
+    def apply(self, logits: torch.Tensor, masks: torch.Tensor, rows: torch.Tensor) -> None:
+        """As `apply.reference`, for contiguous rows of `logits` and `masks` in memory."""
+        block = _ApplyJob(
+            logits.data_ptr(),
+            masks.data_ptr(),
+            len(rows),
+            logits.shape[1],
+            logits.stride(0) * logits.element_size(),
+            masks.stride(0) * 4,
+            rows.data_ptr(),
+        )
+        self._code.call[f"apply_{str(logits.dtype)[6:]}"](ctypes.addressof(block))
+
+
+def _trie_job(trie: TrieTable) -> ctypes.Array[ctypes.c_int64]:
+    block = _Job()
+    block[job.EDGE // 8], block[job.SKIP // 8] = trie.edge.ctypes.data, trie.skip.ctypes.data
+    block[job.TOKEN // 8], block[job.NUM_NODES // 8] = trie.token.ctypes.data, trie.num_nodes
+    block[job.ALIASES // 8], block[job.NUM_ALIASES // 8] = (
+        trie.aliases.ctypes.data,
+        len(trie.aliases),
+    )
+    return block

@@ -1,0 +1,1 @@
+"""Constraints on a gen's text at the level of tokens."""

@@ -1,0 +1,108 @@
+"""Masks on disk: one file for each automaton and tokenizer."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from sgc_kernels.masks.trie_table import Int32
+
+_LOG = logging.getLogger("sgc")
+_MAGIC = b"sgc masks 1\n"
+_NAME = 16  # bytes of a state's signature
+
+
+class MaskFiles:
+    """A folder of files, the oldest of which are deleted beyond a number of bytes.
+
+    A file is `_MAGIC`, the SHA-256 of what follows, then signature (16 bytes), length (4 bytes)
+    and the deflated mask of each state.
+
+    Args:
+        folder: made when something is written.
+        budget_bytes: of all files together.
+    """
+
+    def __init__(self, folder: Path, budget_bytes: int = 256 << 20) -> None:
+        self._folder = folder
+        self._budget = budget_bytes
+
+    def path(self, automaton: bytes, tokenizer: bytes) -> Path:
+        """The file of two digests."""
+        name = hashlib.blake2b(automaton, digest_size=16).hexdigest()
+        return self._folder / f"{name}-{tokenizer.hex()}.masks"
+
+    def read(self, file: Path) -> dict[bytes, bytes]:
+        """Deflated masks by signature; none where the file is damaged or does not exist."""
+        try:
+            data = file.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            _LOG.debug("masks are made anew: %s cannot be read (%s)", file, error)
+            return {}
+        head = len(_MAGIC)
+        digest, rest = data[head : head + 32], data[head + 32 :]
+        if data[:head] != _MAGIC:
+            _LOG.debug("masks are made anew: %s is no file of masks of this version", file)
+            return {}
+        if hashlib.sha256(rest).digest() != digest:
+            _LOG.debug("masks are made anew: %s is damaged, its checksum differs", file)
+            return {}
+        return dict(_entries(rest))
+
+    def write(self, file: Path, masks: Mapping[bytes, bytes]) -> None:
+        """Whole or not at all. A folder that cannot be written keeps nothing."""
+        rest = b"".join(
+            name + len(packed).to_bytes(4, "little") + packed for name, packed in masks.items()
+        )
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=file.parent) as beside:
+                whole = Path(beside) / "masks"
+                whole.write_bytes(_MAGIC + hashlib.sha256(rest).digest() + rest)
+                os.replace(whole, file)
+        except OSError as error:
+            _LOG.debug("masks are not kept: %s cannot be written (%s)", file, error)
+            return
+        self._bound()
+
+    def _bound(self) -> None:
+        """Delete the files that were written longest ago, down to the budget."""
+        found = []
+        for file in self._folder.glob("*.masks"):
+            with contextlib.suppress(OSError):  # another process may have deleted it
+                state = file.stat()
+                found.append((state.st_mtime_ns, state.st_size, file))
+        total = sum(size for _, size, _ in found)
+        for _, size, file in sorted(found):
+            if total <= self._budget:
+                break
+            with contextlib.suppress(OSError):
+                file.unlink()
+            total -= size
+
+
+def _entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 0
+    while at < len(data):
+        name = data[at : at + _NAME]
+        length = int.from_bytes(data[at + _NAME : at + _NAME + 4], "little")
+        at += _NAME + 4 + length
+        yield name, data[at - length : at]
+
+
+def pack(words: Int32) -> bytes:
+    return zlib.compress(words.tobytes(), 1)
+
+
+def unpack(packed: bytes) -> Int32:
+    return np.frombuffer(zlib.decompress(packed), np.int32)

@@ -1,0 +1,126 @@
+"""Counted and endless runs of characters of one set, over all tokens of a vocabulary.
+
+What a token does inside `X{low,high}` depends on the counts only by comparison: it lies wholly in
+the set and has so many characters, or it leaves the set behind so many. Both are found out once
+for a set; a mask for any counts is then a comparison and a walk of the few tokens that leave.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sgc_ir.automata.utf8 import CharSet
+from sgc_kernels.masks.select import Walks
+from sgc_kernels.masks.trie_table import Int32, TrieTable
+
+Bools = npt.NDArray[np.bool_]
+
+_MOST = 65534  # characters of a token that are told apart
+
+
+class RunTable:
+    """One set of characters over one vocabulary.
+
+    Args:
+        trie: the tokens.
+        walks: how the trie is walked.
+        chars: the set.
+    """
+
+    def __init__(self, trie: TrieTable, walks: Walks, chars: CharSet) -> None:
+        self._trie, self._walks = trie, walks
+        self._bytes = char_table(chars)
+        self._chars = chars  # keeps the set alive, so that its number stays its own
+        scan = walks.scan(trie, self._bytes, False)
+        self._counts = scan.counts[: 32 * trie.num_words]
+        self._leaving = _ByByte(trie, scan.nodes, scan.before)
+
+    @property
+    def num_bytes(self) -> int:
+        return self._counts.nbytes + self._leaving.num_bytes
+
+    @cached_property
+    def _all(self) -> _ByByte:
+        """The nodes where a token leaves or could leave the set."""
+        scan = self._walks.scan(self._trie, self._bytes, True)
+        return _ByByte(self._trie, scan.nodes, scan.before)
+
+    def within(self, high: int | None) -> Int32:
+        """The mask of the tokens wholly in the set (a last character may be incomplete) that have
+        at most `high` characters; one word more, for the walks."""
+        most = _MOST if high is None else min(high, _MOST)
+        words = self._trie.empty_words()
+        words[:-1] = np.packbits(self._counts <= most, bitorder="little").view(np.int32)
+        return words
+
+    def leaving(self, starts: Bools, low: int, high: int | None, apart: bool) -> tuple[Int32, ...]:
+        """The nodes behind a run of `low` to `high` characters.
+
+        Args:
+            starts: [256]: bytes that lead on from the run.
+            apart: no character of the set begins with one of `starts`.
+
+        Returns:
+            The nodes, and how many characters of the set stand before each.
+        """
+        return (self._leaving if apart else self._all).select(starts, low, high)
+
+
+class _ByByte:
+    """Nodes and the number of characters before them, by the byte that leads to them."""
+
+    def __init__(self, trie: TrieTable, nodes: Int32, before: Int32) -> None:
+        data = (trie.edge[nodes] & 255).astype(np.uint8)
+        order = np.argsort(data, kind="stable")
+        self._nodes, self._before = nodes[order], before[order]
+        self._first = np.zeros(257, np.int64)
+        np.cumsum(np.bincount(data, minlength=256), out=self._first[1:])
+
+    @property
+    def num_bytes(self) -> int:
+        return self._nodes.nbytes + self._before.nbytes
+
+    def select(self, starts: Bools, low: int, high: int | None) -> tuple[Int32, Int32]:
+        first = self._first
+        parts = [
+            slice(first[byte], first[byte + 1])
+            for byte in np.flatnonzero(starts).tolist()
+            if first[byte] < first[byte + 1]
+        ]
+        if not parts:
+            return self._nodes[:0], self._before[:0]
+        nodes = np.concatenate([self._nodes[part] for part in parts])
+        before = np.concatenate([self._before[part] for part in parts])
+        kept = before >= low if high is None else (before >= low) & (before <= high)
+        return nodes[kept], before[kept]
+
+
+def char_table(chars: CharSet) -> Int32:
+    """int32 [states, 256]: the bytes of one character from state 0 on, to which its last byte
+    leads back; -1 where the set has no such byte."""
+    numbers = {chars.id: 0}
+    sets = [chars]
+    for inside in sets:
+        for _, _, rest in inside.edges:
+            if rest is not None and rest.id not in numbers:
+                numbers[rest.id] = len(sets)
+                sets.append(rest)
+    table = np.full((len(sets), 256), -1, np.int32)
+    for inside, row in zip(sets, table, strict=True):
+        for low, high, rest in inside.edges:
+            row[low : high + 1] = 0 if rest is None else numbers[rest.id]
+    return table
+
+
+def first_character(chars: CharSet) -> bytes:
+    """The bytes of the set's first character."""
+    data, inside = bytearray(), chars
+    while True:
+        low, _, rest = inside.edges[0]
+        data.append(low)
+        if rest is None:
+            return bytes(data)
+        inside = rest

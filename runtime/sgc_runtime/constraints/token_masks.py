@@ -1,0 +1,153 @@
+"""The masks of one automaton over one vocabulary, a state at a time."""
+
+from __future__ import annotations
+
+import time
+from threading import RLock
+
+import numpy as np
+
+from sgc_ir.automata.automaton import Automaton, CharRun
+from sgc_kernels.masks.trie_table import Int32
+from sgc_runtime.constraints.mask_files import pack, unpack
+from sgc_runtime.constraints.run_tables import first_character
+from sgc_runtime.constraints.vocabulary import Vocabulary
+
+
+class TokenMasks:
+    """Which tokens may follow in each state; made when first asked for, then kept.
+
+    A mask is known by its state's signature, so that equal states of all automata share it, in
+    memory and on disk.
+
+    Args:
+        automaton: the constraint.
+        vocabulary: the tokens, and where masks are kept.
+
+    Attributes:
+        lock: whoever steps the automaton from several threads holds it.
+    """
+
+    def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
+        self.automaton = automaton
+        self.vocabulary = vocabulary
+        self.lock = RLock()
+        self._trie = vocabulary.trie.table
+        self._names: dict[int, bytes] = {}
+        self._kept: dict[bytes, bytes] = {}
+        self._new: set[bytes] = set()
+        self._file = None
+        if vocabulary.files is not None:
+            self._file = vocabulary.files.path(automaton.digest, vocabulary.trie.digest)
+            self._kept = vocabulary.files.read(self._file)
+
+    def mask(self, state: int) -> Int32:
+        """The tokens that may follow in `state`.
+
+        Returns:
+            int32 [num_words], read-only; bit t % 32 of word t // 32 is 1 where the constraint can
+            still be met behind token t. Tokens without text (EOS among them) are never in it.
+
+        Raises:
+            ConstraintError: the automaton passes one of its limits.
+        """
+        name = self._names.get(state)
+        if name is not None:
+            found = self.vocabulary.cache.get(name)
+            if found is not None:
+                return found
+        with self.lock:
+            return self._find(state)
+
+    def warm(self, seconds: float = 0.05, states: int = 256) -> int:
+        """Make masks ahead: breadth first from the start, up to a time and a number of states.
+
+        Returns:
+            How many states have their mask.
+        """
+        end = time.monotonic() + seconds
+        seen = {self.automaton.start: None}
+        queue = [self.automaton.start]
+        for done, state in enumerate(queue):
+            if time.monotonic() > end:
+                return done
+            with self.lock:
+                self._find(state)
+                following = [next_state for _, _, next_state in self.automaton.ways(state)]
+            for next_state in following:
+                if next_state not in seen and len(seen) < states:
+                    seen[next_state] = None
+                    queue.append(next_state)
+        return len(queue)
+
+    def save(self) -> None:
+        """Write the masks that were made here, and those that were read, to the file."""
+        files = self.vocabulary.files
+        with self.lock:
+            if files is None or self._file is None or not self._new:
+                return
+            for name in self._new:
+                words = self.vocabulary.cache.get(name)
+                if words is not None:
+                    self._kept[name] = pack(words)
+            self._new.clear()
+            files.write(self._file, self._kept)
+
+    def _find(self, state: int) -> Int32:
+        name = self._names.get(state)
+        if name is None:
+            name = self._names[state] = self.automaton.signature(state)
+        cache = self.vocabulary.cache
+        found = cache.get(name)
+        if found is not None:
+            return found
+        packed = self._kept.get(name)
+        if packed is not None:
+            return cache.put(name, unpack(packed))
+        self._new.add(name)
+        return cache.put(name, self._make(state)[:-1])
+
+    def _make(self, state: int) -> Int32:
+        run = self.automaton.run(state)
+        if run is not None and (run.plain or run.apart):
+            words = self._make_run(state, run)
+            if words is not None:
+                return words
+        words = self._trie.empty_words()
+        spans = np.array([[0, self._trie.num_nodes, state]], np.int32)
+        self.vocabulary.walks.walk(self._trie, self.automaton, spans, words)
+        return words
+
+    def _make_run(self, state: int, run: CharRun) -> Int32 | None:
+        """The mask before a run: tokens wholly in it, and those that leave it. None where so many
+        may leave that a walk of the whole trie is shorter."""
+        table = self.vocabulary.run_table(run.chars)
+        starts = self._row(run.rest) >= 0
+        low, high = run.low, run.high
+        if not run.plain:
+            starts, low = starts | (self._row(state) >= 0), 0
+        nodes, before = table.leaving(starts, low, high, run.apart)
+        ends = self._trie.skip[nodes]
+        if (ends - nodes).sum() > 2 * self._trie.num_nodes:
+            return None
+        states = np.full(len(nodes), run.rest, np.int32)
+        if not run.plain:
+            states = self._behind(state, run, int(before.max(initial=0)))[before]
+        words = table.within(high)
+        spans = np.stack([nodes, ends, states], 1).astype(np.int32)
+        self.vocabulary.walks.walk(self._trie, self.automaton, spans, words)
+        return words
+
+    def _row(self, state: int) -> Int32:
+        self.automaton.expand(state)
+        row: Int32 = self.automaton.rows[state]
+        return row
+
+    def _behind(self, state: int, run: CharRun, most: int) -> Int32:
+        """The states behind 0, 1 ... `most` characters of the run."""
+        character = first_character(run.chars)
+        states = [state]
+        while len(states) <= most:
+            following = self.automaton.walk(states[-1], character)
+            states += [following] * (most if following == states[-1] else 1)
+        return np.array(states, np.int32)

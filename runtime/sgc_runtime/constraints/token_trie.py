@@ -1,0 +1,129 @@
+"""A tokenizer's tokens by their bytes, as a trie."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sgc_kernels.masks.trie_table import Int32, TrieTable
+
+Ints = npt.NDArray[np.int64]
+
+
+class TokenSource(Protocol):
+    """What of a tokenizer the trie is made from."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def token_bytes(self) -> Callable[[int], bytes]: ...
+
+
+class TokenTrie:
+    """The tokens that stand for text; control tokens and ids without bytes are left out.
+
+    Args:
+        tokens: bytes of each id, none for those that no text may hold.
+
+    Attributes:
+        tokens: the same.
+        vocab_size: number of ids.
+        table: the trie, for the walks.
+        digest: equal for equal `tokens`.
+    """
+
+    def __init__(self, tokens: list[bytes]) -> None:
+        self.tokens = tokens
+        self.vocab_size = len(tokens)
+        self.table = trie_table(tokens)
+        self.digest = _digest(tokens)
+
+    @classmethod
+    def of(cls, tokenizer: TokenSource) -> TokenTrie:
+        """The trie of a tokenizer's whole vocabulary."""
+        return cls([tokenizer.token_bytes(token) for token in range(tokenizer.vocab_size)])
+
+    @property
+    def num_words(self) -> int:
+        """int32 words of a mask."""
+        return self.table.num_words
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the arrays."""
+        table = self.table
+        return sum(a.nbytes for a in (table.edge, table.skip, table.token, table.aliases))
+
+
+def _digest(tokens: list[bytes]) -> bytes:
+    lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
+    found = hashlib.blake2b(lengths.tobytes(), digest_size=16)
+    found.update(b"".join(tokens))
+    return found.digest()
+
+
+def trie_table(tokens: list[bytes]) -> TrieTable:
+    """The trie of all tokens that have bytes; token i is bit i of a mask.
+
+    Sorted, each token shares a prefix with the one before it, and what is behind the prefix are
+    its new nodes, in depth-first order.
+    """
+    order = sorted((token for token in range(len(tokens)) if tokens[token]), key=tokens.__getitem__)
+    words = -(-len(tokens) // 32)
+    if not order:
+        none = np.zeros(0, np.int32)
+        return TrieTable(none, none, none, np.zeros((0, 2), np.int32), words)
+    texts = [tokens[token] for token in order]
+    ids = np.array(order, np.int32)
+    data = np.frombuffer(b"".join(texts), np.uint8)
+    length = np.fromiter(map(len, texts), np.int64, len(texts))
+    start = np.cumsum(length) - length
+    shared = _shared_with_previous(data, start, length)
+    new = length - shared
+    first = np.cumsum(new) - new  # a token's first new node
+    depth = np.arange(new.sum()) - np.repeat(first - shared, new)
+    byte = data[np.repeat(start, new) + depth]
+    token = np.full(len(depth), 32 * words, np.int32)
+    again = new == 0  # the bytes of the token before it
+    token[(first + new - 1)[~again]] = ids[~again]
+    aliases = np.stack([_first_alike(ids, again)[again], ids[again]], 1).astype(np.int32)
+    edge = (depth * 256 + byte).astype(np.int32)
+    return TrieTable(edge, _skips(depth, first, shared, new), token, aliases, words)
+
+
+def _shared_with_previous(data: npt.NDArray[np.uint8], start: Ints, length: Ints) -> Ints:
+    """For each token, how many of its first bytes the one before it begins with as well."""
+    shared = np.zeros(len(start), np.int64)
+    least = np.minimum(length[1:], length[:-1])
+    open_ = np.arange(1, len(start))
+    for column in range(int(least.max(initial=0))):
+        open_ = open_[least[open_ - 1] > column]
+        open_ = open_[data[start[open_] + column] == data[start[open_ - 1] + column]]
+        shared[open_] = column + 1
+    return shared
+
+
+def _first_alike(ids: Int32, again: npt.NDArray[np.bool_]) -> Int32:
+    """For each token the first one with the same bytes."""
+    firsts = np.where(again, 0, np.arange(len(ids)))
+    found: Int32 = ids[np.maximum.accumulate(firsts)]
+    return found
+
+
+def _skips(depth: Ints, first: Ints, shared: Ints, new: Ints) -> Int32:
+    """For each node the next one that is no deeper: there a token begins to differ."""
+    skip = np.full(len(depth), len(depth), np.int32)
+    level_order = np.argsort(depth, kind="stable")
+    ends = np.cumsum(np.bincount(depth))
+    begins = first[new > 0]
+    shared = shared[new > 0]
+    for level, (low, high) in enumerate(zip(np.r_[0, ends[:-1]], ends, strict=True)):
+        nodes = level_order[low:high]
+        borders = np.append(begins[shared <= level], len(depth))
+        skip[nodes] = borders[np.searchsorted(borders, nodes, side="right")]
+    return skip
