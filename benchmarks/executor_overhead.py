@@ -32,8 +32,9 @@ from sgc_ir.graph import Program
 from sgc_ir.params import CallResult, SamplingParams, Usage
 from sgc_runtime.backends.scripted import ScriptedBackend
 from sgc_runtime.executor.backend import Backend, Call, Piece, RunDefaults, Text
+from sgc_runtime.executor.backend_source import BackendSource
 from sgc_runtime.executor.chatml import ChatML
-from sgc_runtime.executor.context import BackendSource, RunContext
+from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.graph_executor import execute
 from sgc_runtime.executor.loop import run_sync
 

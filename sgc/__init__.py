@@ -22,7 +22,7 @@ from sgc_ir.params import SamplingParams
 if TYPE_CHECKING:
     from sgc.compile import CompiledProgram, load
     from sgc.default_backend import set_default_backend
-    from sgc_runtime.executor.context import Event
+    from sgc_runtime.executor.event import Event
 
 __all__ = [
     "ArtifactError",
@@ -54,7 +54,7 @@ __all__ = [
 
 _LAZY = {  # what only a run or an artefact needs
     "CompiledProgram": "sgc.compile",
-    "Event": "sgc_runtime.executor.context",
+    "Event": "sgc_runtime.executor.event",
     "load": "sgc.compile",
     "set_default_backend": "sgc.default_backend",
 }

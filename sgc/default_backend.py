@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 
 from sgc_runtime.executor.backend import Backend
-from sgc_runtime.executor.context import BackendSource
+from sgc_runtime.executor.backend_source import BackendSource
 
 _lock = threading.Lock()
 _default: BackendSource | None = None

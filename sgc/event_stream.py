@@ -7,7 +7,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from sgc_ir.errors import SgcError
-from sgc_runtime.executor.context import Event
+from sgc_runtime.executor.event import Event
 from sgc_runtime.executor.loop import submit
 from sgc_runtime.executor.state import FinishedState
 

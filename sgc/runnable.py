@@ -16,7 +16,9 @@ from sgc.event_stream import EventStream
 from sgc.settings import RunSettings, make_settings, sampling_fields
 from sgc_ir.errors import InputError
 from sgc_runtime.executor.backend import Backend, RunDefaults
-from sgc_runtime.executor.context import BackendSource, Event, RunContext
+from sgc_runtime.executor.backend_source import BackendSource
+from sgc_runtime.executor.context import RunContext
+from sgc_runtime.executor.event import Event
 from sgc_runtime.executor.loop import run_sync, wrap
 from sgc_runtime.executor.node_log import NodeLog
 from sgc_runtime.executor.node_stats import NodeTable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,8 @@ def journal_path(output: Path | None) -> Path | None:
     """Where the journal of a run to `output` lies; None for what is no regular file."""
     if output is None or (output.exists() and not output.is_file()):
         return None
+    if output.is_symlink():  # one file has one journal, by whatever name it is given
+        output = Path(os.path.realpath(output))
     return output.with_name(output.name + ".journal")
 
 

@@ -206,6 +206,7 @@ class _Session:
         self._job = job
         self._backend = backend
         self._journal = journal
+        self._before = 0 if journal is None else journal.finished_rows()
         self._tally = Tally(load_seconds=load_seconds)
 
     def run(self, rows: Iterator[Row], total: int | None, guard: InterruptGuard) -> int:
@@ -238,7 +239,8 @@ class _Session:
     def _rescue(self, output: RowOutput, display: Display) -> str:
         output.close(RESCUE_WAIT_S)
         display.close(self._tally, table=False)
-        kept = f"{self._tally.rows} rows had finished and are in {self._request.output or 'stdout'}"
+        rows = self._before + self._tally.rows
+        kept = f"{rows} rows had finished and are in {self._request.output or 'stdout'}"
         return kept if self._journal is None else f"{kept}; go on with --resume"
 
     def _run_rows(

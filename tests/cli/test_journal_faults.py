@@ -78,6 +78,7 @@ def test_files_that_cannot_grow(tmp_path: Path, unbroken: bytes, limit: int) -> 
     (line,) = runs.end(process).splitlines()
     assert process.returncode == 2
     assert line.startswith(("sgc: error: cannot write out.jsonl", "sgc: error: cannot open"))
+    assert runs.journal.exists() == bool(limit)
     check_kept_and_resume(runs, unbroken)
 
 
@@ -148,6 +149,76 @@ def test_an_interrupted_run_resumes(tmp_path: Path, unbroken: bytes) -> None:
     (tmp_path / "slow").unlink()
     runs.resume()
     assert runs.output == unbroken
+
+
+def test_a_run_is_interrupted_again_and_again(tmp_path: Path, unbroken: bytes) -> None:
+    runs = Runs(tmp_path, "interpreted", num_rows=120)
+    program = (tmp_path / "work.py").read_text()
+    (tmp_path / "work.py").write_text(
+        program.replace("% 8 / 1000", '% 8 / int(os.environ["PACE"])')
+    )
+    flags, before = ["--parallel", "4"], 0
+    for _ in range(3):
+        process = runs.start(*flags, PACE="50")
+        wait_until(lambda: written(runs) > before + 3, "more rows")  # noqa: B023
+        process.send_signal(signal.SIGINT)
+        err = runs.end(process)
+        assert process.returncode == 130
+        before = written(runs)
+        assert f"; {before} rows had finished and are in out.jsonl; go on" in err
+        assert set(whole_lines(runs.output)) < set(unbroken.splitlines())
+        flags = ["--resume", "--parallel", "4"]
+    process = runs.start("--resume", PACE="1000")
+    assert (runs.end(process), process.returncode) == ("", 0)
+    assert runs.output == unbroken
+
+
+def written(runs: Runs) -> int:
+    """Rows in the output."""
+    return runs.output.count(b"\n") if (runs.folder / "out.jsonl").exists() else 0
+
+
+# The process ends by SIGKILL before or after one of the steps by which a resumed run puts its
+# output in place, and before or after the end of its journal.
+STEPS = """
+import pathlib
+from sgc_runtime.line_file import LineFile
+
+def watched(owner, name):
+    call, count = getattr(owner, name), itertools.count()
+    def step(*args, **options):
+        number = next(count)
+        if os.environ.get("KILL_STEP") == f"before {name} {number}":
+            die()
+        result = call(*args, **options)
+        if os.environ.get("KILL_STEP") == f"after {name} {number}":
+            die()
+        return result
+    setattr(owner, name, step)
+
+watched(LineFile, "write")
+watched(os, "replace")
+watched(pathlib.Path, "unlink")
+"""
+
+
+@pytest.mark.parametrize(
+    "step", ["after write 0", "before replace 0", "after replace 0", "after unlink 1"]
+)
+def test_a_resumed_run_that_is_killed_loses_nothing(
+    tmp_path: Path, unbroken: bytes, step: str
+) -> None:
+    runs = Runs(tmp_path, "compiled", num_rows=120)
+    (tmp_path / "work.py").write_text(HEAD + STEPS + PROGRAM)
+    runs.end(runs.start("--parallel", "4", KILL_AT="150"))
+    process = runs.start("--resume", KILL_STEP=step)
+    assert (runs.end(process), process.returncode) == ("", -signal.SIGKILL)
+    if step == "after unlink 1":  # the journal's file, which is the last thing of a run
+        assert not runs.journal.exists()
+    else:
+        runs.resume()
+    assert runs.output == unbroken
+    assert not list(tmp_path.glob(".*.part"))
 
 
 def lines_of(runs: Runs) -> int:

@@ -354,3 +354,18 @@ def test_a_program_that_does_not_repeat_itself_is_told_so(bench: Bench, mode: st
     error = json.loads(bench.read().splitlines()[1])["error"]
     assert error["message"].startswith("work[1] node g0")
     assert "does not repeat itself: this node had another prompt" in error["message"]
+
+
+def test_two_names_of_one_output_have_one_journal(bench: Bench) -> None:
+    bench.broken = {"second Bo"}
+    bench.write("real.jsonl", "")
+    (bench.folder / "out.jsonl").symlink_to("real.jsonl")
+    assert bench.run().code == 1
+    assert (bench.folder / "real.jsonl.journal").exists()
+    assert not bench.journal.exists()
+    bench.broken = set()
+    (bench.folder / "out.jsonl").unlink()
+    (bench.folder / "out.jsonl").symlink_to(bench.folder / "real.jsonl")
+    assert bench.run("--resume").code == 0
+    assert bench.read("real.jsonl").count("\n") == 3
+    assert not list(bench.folder.glob("*.journal*"))

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sgc_ir.errors import BackendError
-from sgc_ir.params import CallResult, SamplingParams
+from sgc_ir.params import CallResult, SamplingParams, Usage
+
+_FIELDS: tuple[tuple[str, type], ...] = (
+    ("token_ids", Sequence),
+    ("finish_reason", str),
+    ("usage", Usage),
+    ("meta", Mapping),
+    ("pending", bytes),
+    ("residual", str),
+    ("rolled_back", int),
+)
 
 
 class BadAnswer(BackendError):
@@ -42,11 +52,22 @@ def _problem(result: Any, vocab_size: int | None) -> str:
         return f"a {type(result).__name__} in place of a result"
     if type(result.text) is not str:
         return f"a text of type {type(result.text).__name__}"
-    ids = result.token_ids
-    if len(ids):
+    for name, wanted in _FIELDS:
+        value = getattr(result, name)
+        if not isinstance(value, wanted):
+            return f"{name} of type {type(value).__name__}"
+    return _problem_of_ids(result.token_ids, vocab_size) if len(result.token_ids) else ""
+
+
+def _problem_of_ids(ids: Sequence[int], vocab_size: int | None) -> str:
+    try:
         low, high = min(ids), max(ids)
-        if low < 0 or (vocab_size is not None and high >= vocab_size):
-            return f"the token id {low if low < 0 else high}, which is outside of the vocabulary"
+    except TypeError:  # of several kinds, which have no order
+        low = high = None  # type: ignore[assignment]
+    if type(low) is not int or type(high) is not int:
+        return "token ids that are no integers"
+    if low < 0 or (vocab_size is not None and high >= vocab_size):
+        return f"the token id {low if low < 0 else high}, which is outside of the vocabulary"
     return ""
 
 
@@ -56,13 +77,14 @@ def _check_choice(choices: Sequence[str], result: CallResult) -> None:
     scores = result.meta.get("scores")
     if scores is None:
         return
-    if len(scores) != len(choices):
-        raise BadAnswer(
-            f"the backend gave {len(scores)} scores for {len(choices)} choices", result.text
+    if not isinstance(scores, Sequence) or len(scores) != len(choices):
+        found = (
+            f"{len(scores)} scores" if isinstance(scores, Sequence) else f"scores {scores!r:.60}"
         )
+        raise BadAnswer(f"the backend gave {found} for {len(choices)} choices", result.text)
     for choice, score in zip(choices, scores, strict=True):
-        if math.isnan(score):
-            raise BadAnswer(f"the backend scored {choice!r:.60} as {score}", result.text)
+        if not isinstance(score, int | float) or math.isnan(score):
+            raise BadAnswer(f"the backend scored {choice!r:.60} as {score!r:.60}", result.text)
 
 
 def _text_of(results: Any) -> str | None:

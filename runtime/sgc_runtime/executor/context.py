@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sgc_ir.errors import BackendError, DeadlineError, GenerationError
+from sgc_ir.errors import DeadlineError, GenerationError
 from sgc_ir.params import Usage
 from sgc_runtime.executor.backend import Backend, BackendStream, ChatTemplate, RunDefaults
+from sgc_runtime.executor.backend_source import BackendSource
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.chatml import ChatML
+from sgc_runtime.executor.event import Event
 from sgc_runtime.executor.node_log import NodeLog
 from sgc_runtime.executor.node_stats import NodeTable
 from sgc_runtime.executor.policy import Policies
-
-Order = tuple[int, ...]  # program order of nodes; compared item by item
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A piece of a variable's text: the pieces of one node concatenate to it.
-
-    Attributes:
-        node: dynamic path of the gen or select.
-        stream: dynamic path of its stream.
-        name: the variable.
-        text: the piece; may be empty in the last event.
-        done: whether this is the node's last event.
-    """
-
-    node: str
-    stream: str
-    name: str
-    text: str
-    done: bool
+from sgc_runtime.executor.scope import Order, Scope
 
 
 def give_place(error: BaseException, place: Mapping[str, Any]) -> None:
@@ -46,74 +26,6 @@ def give_place(error: BaseException, place: Mapping[str, Any]) -> None:
     for name, value in place.items():
         if getattr(error, name, None) is None:
             setattr(error, name, value)
-
-
-class BackendSource:
-    """A backend that is made at the first use, once for all rows of a run."""
-
-    def __init__(self, load: Callable[[], Backend]) -> None:
-        self._load = load
-        self._lock = threading.Lock()
-        self._cell: Cell | None = None
-        self._error: Exception | None = None
-        self._task: asyncio.Task[None] | None = None  # kept alive by this reference
-        self.backend: Backend | None = None
-
-    @classmethod
-    def of(cls, backend: Backend) -> BackendSource:
-        """A source of a backend that is there already."""
-        source = cls(lambda: backend)
-        source.backend = backend
-        return source
-
-    def load(self) -> Backend:
-        """The backend; may take seconds. Raises what loading raises, also when asked again."""
-        with self._lock:
-            if self._error is not None:
-                raise self._error
-            if self.backend is None:
-                try:
-                    self.backend = self._load()
-                except Exception as error:
-                    self._error = error
-                    raise
-            return self.backend
-
-    def get(self) -> Cell:
-        """The backend as a cell; loads on another thread. Event-loop thread only."""
-        if self.backend is not None:
-            return Cell.of(self.backend)
-        if self._cell is None:
-            self._cell = Cell()
-            self._task = asyncio.get_running_loop().create_task(self._fill(self._cell))
-        return self._cell
-
-    async def _fill(self, cell: Cell) -> None:
-        try:
-            cell.set(await asyncio.to_thread(self.load))
-        except Exception as error:
-            cell.fail(error)
-
-
-def _no_backend() -> Backend:
-    raise BackendError("no backend for a model call; pass backend=, or sgc.set_default_backend(b)")
-
-
-class Scope:
-    """One program instance: its name, its place in program order, its token counts."""
-
-    __slots__ = ("_count", "prefix", "program", "usage")
-
-    def __init__(self, program: str, prefix: Order = ()) -> None:
-        self.program = program
-        self.prefix = prefix
-        self.usage = Usage()
-        self._count = 0
-
-    def order(self) -> Order:
-        """Place of the next statement."""
-        self._count += 1
-        return (*self.prefix, self._count)
 
 
 class Abortable(Protocol):
@@ -153,7 +65,7 @@ class RunContext:
         nodes: NodeTable | None = None,
     ) -> None:
         if backend is None:
-            self.source = BackendSource(_no_backend)
+            self.source = BackendSource.none()
         elif isinstance(backend, BackendSource):
             self.source = backend
         else:

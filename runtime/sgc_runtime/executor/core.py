@@ -8,9 +8,10 @@ from typing import Any
 from sgc_ir.errors import GenerationError, SgcError
 from sgc_runtime.executor.backend import BackendStream
 from sgc_runtime.executor.cell import Cell, as_cell
-from sgc_runtime.executor.context import Order, RunContext, Scope
+from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.policy import GaveUp
 from sgc_runtime.executor.prompt import Prompt, PromptError
+from sgc_runtime.executor.scope import Order, Scope
 from sgc_runtime.executor.shared_prefix import SharedPrefix, open_stream
 
 
@@ -183,7 +184,7 @@ class StreamCore:
     def _run(self, op: Op, value: Any) -> None:
         try:
             done = op.run(self, value)
-        except Exception as error:
+        except BaseException as error:  # a SystemExit too fails the node, not the event loop
             self.fail(op, error)
             done = True
         if done and self._current is op:

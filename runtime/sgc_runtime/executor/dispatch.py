@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sgc_ir.errors import BackendError
 from sgc_ir.params import CallResult
 from sgc_runtime.executor.answers import checked
 from sgc_runtime.executor.attempts import attempts
@@ -54,10 +55,13 @@ async def call_model(
 
 
 async def _ask(core: StreamCore, stream: BackendStream, call: Call) -> list[CallResult]:
-    if call.params.choices is not None:
-        results = [await stream.select(call)]
-    else:
-        results = await stream.generate(call)
+    try:
+        if call.params.choices is not None:
+            results = [await stream.select(call)]
+        else:
+            results = await stream.generate(call)
+    except (SystemExit, KeyboardInterrupt) as error:  # would end the event loop
+        raise BackendError(f"the backend raised {type(error).__name__}: {error}") from error
     vocab_size = getattr(core.ctx.source.backend, "vocab_size", None)
     return checked(call.params, results, vocab_size)
 

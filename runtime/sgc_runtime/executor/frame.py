@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 from sgc_ir.errors import GenerationError
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref
 from sgc_runtime.executor.cell import Cell, resolve
-from sgc_runtime.executor.context import Order, give_place
+from sgc_runtime.executor.context import give_place
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.executable import Executable, GraphPlan
 from sgc_runtime.executor.gate import Branch
 from sgc_runtime.executor.operations import ForkPoint
 from sgc_runtime.executor.pending import Pending
+from sgc_runtime.executor.scope import Order
 from sgc_runtime.executor.stream import Stream
 from sgc_runtime.executor.tools import Tool
 

@@ -11,10 +11,11 @@ from sgc_ir.graph import Node, Program
 from sgc_ir.ops import Op
 from sgc_runtime.executor import node_data, node_programs, node_streams
 from sgc_runtime.executor.arguments import Signature
-from sgc_runtime.executor.context import RunContext, Scope
+from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.executable import executable_of
 from sgc_runtime.executor.frame import Frame, GraphRun
+from sgc_runtime.executor.scope import Scope
 from sgc_runtime.executor.state import FinishedState, finished
 from sgc_runtime.executor.stream import Stream
 from sgc_runtime.executor.tools import Tool, check_tools

@@ -8,6 +8,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -27,9 +28,20 @@ def runtime_loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None:
             _loop = asyncio.new_event_loop()
-            _thread = threading.Thread(target=_loop.run_forever, name="sgc-runtime", daemon=True)
+            _thread = threading.Thread(
+                target=_drive, args=(_loop,), name="sgc-runtime", daemon=True
+            )
             _thread.start()
         return _loop
+
+
+def _drive(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop for ever. A SystemExit or KeyboardInterrupt in a task or callback belongs to who
+    waits for it: it stops the loop, on which all other streams depend, for a moment only."""
+    while not loop.is_closed():
+        with suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
+            return
 
 
 def in_runtime_thread() -> bool:

@@ -11,11 +11,13 @@ from sgc_ir.params import CallResult, SamplingParams
 from sgc_runtime.executor.answers import BadAnswer
 from sgc_runtime.executor.backend import Backend, BackendStream, Call
 from sgc_runtime.executor.cell import Cell
-from sgc_runtime.executor.context import Event, Order, RunContext
+from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.core import Op, StreamCore
 from sgc_runtime.executor.dispatch import call_model
+from sgc_runtime.executor.event import Event
 from sgc_runtime.executor.overrides import overridden
 from sgc_runtime.executor.pending import Pending
+from sgc_runtime.executor.scope import Order
 from sgc_runtime.executor.seeds import call_seeds
 from sgc_runtime.executor.token_bounds import call_bound
 from sgc_runtime.executor.values import meta_of, value_of

@@ -12,7 +12,7 @@ from typing import Any
 from sgc_ir.errors import GenerationError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather
-from sgc_runtime.executor.context import Order, RunContext, Scope
+from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.core import Op, StreamCore
 from sgc_runtime.executor.model_call import ModelCall
 from sgc_runtime.executor.operations import (
@@ -27,6 +27,7 @@ from sgc_runtime.executor.operations import (
     RoleEnd,
 )
 from sgc_runtime.executor.pending import Pending
+from sgc_runtime.executor.scope import Order, Scope
 from sgc_runtime.executor.tool_call import ToolCall
 from sgc_runtime.executor.tools import Tool
 

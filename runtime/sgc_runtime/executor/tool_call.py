@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sgc_runtime.executor.cell import Cell
-from sgc_runtime.executor.context import Order
 from sgc_runtime.executor.core import Op, StreamCore
 from sgc_runtime.executor.dispatch import call_tool
+from sgc_runtime.executor.scope import Order
 from sgc_runtime.executor.tools import Tool
 
 

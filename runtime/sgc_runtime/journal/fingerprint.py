@@ -37,9 +37,9 @@ def file_digest(path: Path) -> str:
 def _difference(name: str, before: Any, now: Any) -> str:
     if _is_digest(before) and _is_digest(now):
         return f"{name} is another one"
-    if before is _ABSENT:
+    if before is _ABSENT or (before is None and _is_digest(now)):
         return f"{name} is new"
-    if now is _ABSENT:
+    if now is _ABSENT or (now is None and _is_digest(before)):
         return f"{name} is missing"
     return f"{name} was {_shown(before)} and is {_shown(now)}"
 

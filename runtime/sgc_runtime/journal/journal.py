@@ -150,15 +150,17 @@ def create_journal(path: Path, fingerprint: Mapping[str, Any]) -> Journal:
     work of another run.
     """
     store = Store.open(path, create=True)
+    holds = True
     try:
-        if store.started and (left := _work(store)):
+        holds = store.started
+        if holds and (left := _work(store)):
             raise JournalError(
                 f"{path} is the journal of a run that has not ended ({left}); go on with it by "
                 f"--resume, or {START_ANEW}"
             )
         store.start({_FINGERPRINT: fingerprint})
     except BaseException:
-        store.close()
+        store.close(delete=not holds)
         raise
     return Journal(store, resumed=False)
 

@@ -86,6 +86,7 @@ class Store:
         """
         _check_whole(path)
         lock = _locked(path, create)
+        begin = b"?"
         try:
             begin = lock.begin(len(_MAGIC))
             if begin and begin != _MAGIC:
@@ -93,6 +94,8 @@ class Store:
             with _explained(path, _BEGIN_ELSEWHERE):
                 return cls(path, lock, _connect(path))
         except BaseException:
+            if create and not begin and not Path(f"{path}-wal").exists():
+                path.unlink(missing_ok=True)  # just made, or as empty as if it were
             lock.release()
             raise
 

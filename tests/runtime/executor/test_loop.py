@@ -45,6 +45,23 @@ def test_run_sync_on_the_runtime_thread_is_refused() -> None:
         loop.run_sync(inside())
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_an_exit_in_a_task_ends_that_task_only(kind: type[BaseException]) -> None:
+    async def leave() -> None:
+        raise kind
+
+    async def other() -> str:
+        await asyncio.sleep(0.05)
+        return await where()
+
+    others = [loop.submit(other()) for _ in range(5)]
+    with pytest.raises(kind):
+        loop.run_sync(leave())
+    loop.post(lambda: (_ for _ in ()).throw(kind()))
+    assert [future.result(5) for future in others] == ["sgc-runtime"] * 5
+    assert loop.run_sync(where()) == "sgc-runtime"
+
+
 def test_wrap_awaits_from_any_loop_and_passes_cancellation_on() -> None:
     begun, ended = threading.Event(), threading.Event()
 

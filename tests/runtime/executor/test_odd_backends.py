@@ -42,6 +42,14 @@ def cancels(call: Call, results: list[CallResult]) -> list[CallResult]:
     raise asyncio.CancelledError
 
 
+def leaves(call: Call, results: list[CallResult]) -> list[CallResult]:
+    raise SystemExit(3)
+
+
+def breaks_off(call: Call, results: list[CallResult]) -> list[CallResult]:
+    raise KeyboardInterrupt
+
+
 NONSENSE = {
     "samples": ("|1|", lambda call, results: results[:1], "gave 1 samples for n=2"),
     "no list": ("|1|", lambda call, results: None, "gave None for n=2"),
@@ -49,10 +57,22 @@ NONSENSE = {
     "no text": ("|1|", changed(text=b"bytes"), "a text of type bytes"),
     "negative id": ("|1|", changed(token_ids=[3, -1]), "token id -1, which is outside"),
     "unknown id": ("|1|", changed(token_ids=[3, 100]), "token id 100, which is outside"),
+    "no ids": ("|1|", changed(token_ids=None), "token_ids of type NoneType"),
+    "texts as ids": ("|1|", changed(token_ids=["a", "b"]), "token ids that are no integers"),
+    "mixed ids": ("|1|", changed(token_ids=[3, None, "b"]), "token ids that are no integers"),
+    "fractions": ("|1|", changed(token_ids=[3.5]), "token ids that are no integers"),
+    "no usage": ("|1|", changed(usage=None), "usage of type NoneType"),
+    "no meta": ("|1|", changed(meta=None), "meta of type NoneType"),
+    "no reason": ("|1|", changed(finish_reason=None), "finish_reason of type NoneType"),
+    "pending text": ("|1|", changed(pending="a"), "pending of type str"),
     "death": ("|1|", dies, "ConnectionResetError: the server went away"),
+    "exit": ("|1|", leaves, "the backend raised SystemExit: 3"),
+    "interrupt": ("|1|", breaks_off, "the backend raised KeyboardInterrupt"),
     "cancelled": ("|1|", cancels, "the backend cancelled the call"),
     "scores": ("|2|", changed(meta={"scores": [0.5]}), "1 scores for 2 choices"),
     "nan": ("|2|", changed(meta={"scores": [0.5, float("nan")]}), "scored 'y' as nan"),
+    "no scores": ("|2|", changed(meta={"scores": 3}), "scores 3 for 2 choices"),
+    "text scores": ("|2|", changed(meta={"scores": ["a", 1]}), "scored 'x' as 'a'"),
     "choice": ("|2|", changed(text="z"), "chose 'z', which is no choice"),
 }
 
@@ -87,6 +107,17 @@ def test_a_program_that_takes_nonsense_goes_on_with_what_the_backend_has() -> No
     state = take.run(backend=backend, mode="interpreted")
     assert state.text() == "|1| ok then ok"
     assert backend.calls[-1]["prompt"] == "|1| ok then"
+
+
+@MODES
+def test_a_backend_that_leaves_when_it_is_opened_fails_its_rows(mode: str) -> None:
+    class Leaves(Odd):
+        def open(self) -> Any:
+            raise SystemExit("no licence")
+
+    for state in pair.run_batch([{"q": "a"}, {"q": "b"}], backend=Leaves(dies), mode=mode):
+        assert "SystemExit: no licence" in str(failed(state))
+    assert pair.run("a", backend=Odd(dies, bad="nothing"), mode=mode).value == " ok ok"
 
 
 def test_five_hundred_programs_at_once_end() -> None:

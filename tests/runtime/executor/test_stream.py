@@ -15,8 +15,10 @@ from sgc_ir.errors import BackendError, GenerationError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.backends.scripted import ScriptedBackend
 from sgc_runtime.executor.backend import Media, RunDefaults
+from sgc_runtime.executor.backend_source import BackendSource
 from sgc_runtime.executor.cell import Cell
-from sgc_runtime.executor.context import BackendSource, Event, RunContext
+from sgc_runtime.executor.context import RunContext
+from sgc_runtime.executor.event import Event
 from sgc_runtime.executor.loop import run_sync
 from sgc_runtime.executor.seeds import call_seeds, node_seed
 from sgc_runtime.executor.state import FinishedState

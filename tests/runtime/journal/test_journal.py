@@ -195,6 +195,8 @@ def test_another_row_is_refused(bench: Bench) -> None:
     [
         ({"a": 1}, {"a": 2}, "a was 1 and is 2"),
         ({"a": "#1"}, {"a": "#2"}, "a is another one"),
+        ({"a": None}, {"a": "#2"}, "a is new"),
+        ({"a": "#1"}, {"a": None}, "a is missing"),
         ({}, {"a": 1}, "a is new"),
         ({"a": 1}, {}, "a is missing"),
         ({"a": [1], "b": None}, {"a": [], "b": False}, r"a was \[1\] .*, b was None and is False"),
