@@ -11,14 +11,13 @@ from typing import Any
 
 from sgc_kernels.compiled.memory import clear, copy, load_float, load_int, store_float, take_ticket
 from sgc_kernels.compiled.rows import (
-    HIDDEN,
     add_scaled,
     exp_scalar,
     make_scale_row,
-    make_softmax_row,
     make_widen_row,
     set_scaled,
 )
+from sgc_kernels.compiled.softmax import HIDDEN, make_softmax_block, make_softmax_row
 from sgc_kernels.compiled.step import (
     COUNTER,
     FIRST_PARTIAL,
@@ -154,17 +153,18 @@ def _make_many(target: Target, form: Format, head_dim: int, group: int) -> Any:
     pairs, tile_rows = target.has_pairs(form), target.tile_rows
     lines = head_dim // 2 if pairs else head_dim
     score = make_product(target, lines, KEYS, pairs)
-    add_values = make_product(target, None, head_dim, False)
+    add_values = make_product(target, None, head_dim, pairs)
     pack_keys, pack_values = (
         make_pack_keys(target, form, head_dim),
-        make_pack_values(form, head_dim),
+        make_pack_values(form, head_dim, pairs),
     )
-    softmax_row = make_softmax_row()
+    softmax = make_softmax_block(pairs)
     load_queries = _make_load_queries(target, form, head_dim, group)
     layout, size = Layout(target, form, head_dim, group), form.num_bytes
     queries_at, scores_at, state_at = layout.queries, layout.scores, layout.state
     sums_at, keys_at, values_at = layout.sums, layout.keys, layout.values
     q_gap, gap, sum_gap, max_rows = lines * 4, KEYS * 4, head_dim * 4, layout.max_rows
+    a_line = 2 if pairs else 1  # values in a line of the packed block
 
     @kernel
     def many(step: int, item: int, head: int, scratch: int) -> None:
@@ -190,38 +190,30 @@ def _make_many(target: Target, form: Format, head_dim: int, group: int) -> Any:
             for j in range(0, part, 16):
                 pack_keys(keys, stride, run + j * 8, part - 1 - j, scratch + keys_at + j * 4)
             pack_values(values, stride, run, part, scratch + values_at)
+            # A tile of rows from scores to sums: its scores stay in the first cache.
             for r in range(0, num_rows, tile_rows):
-                score(
-                    scratch + queries_at + r * q_gap,
-                    q_gap,
-                    scratch + keys_at,
-                    scratch + scores_at + r * gap,
-                    gap,
-                    0,
-                    0,
-                )
-            for i in range(tokens):
-                a, b = seen_of(step, load_int(rows + i * 16), first + at, part)
-                for r in range(i * group, (i + 1) * group):
-                    softmax_row(
-                        scratch + scores_at + r * gap,
-                        (part + 15) & -16,
+                q = scratch + queries_at + r * q_gap
+                score(q, q_gap, scratch + keys_at, scratch + scores_at, gap, 0, 0)
+                for row in range(r, min(r + tile_rows, num_rows)):
+                    token = load_int(rows + row // group * 16)
+                    a, b = seen_of(step, token, first + at, part)
+                    softmax(
+                        scratch + scores_at + (row - r) * gap,
                         scale,
                         a,
                         b,
-                        maxima + 4 * r,
-                        totals + 4 * r,
-                        factors + 4 * r,
+                        maxima + 4 * row,
+                        totals + 4 * row,
+                        factors + 4 * row,
                     )
-            for r in range(0, num_rows, tile_rows):
                 add_values(
-                    scratch + scores_at + r * gap,
+                    scratch + scores_at,
                     gap,
                     scratch + values_at,
                     scratch + sums_at + r * sum_gap,
                     sum_gap,
                     factors + 4 * r,
-                    part,
+                    (part + a_line - 1) // a_line,
                 )
             at += part
 

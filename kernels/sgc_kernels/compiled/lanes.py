@@ -170,6 +170,17 @@ class Emitter:
         scaled = self.b.bitcast(self.b.add(self.b.bitcast(p, VI32), power), VF32)
         return self.b.select(small, self.constant(0.0), scaled)
 
+    def coarse_exp2(self, x: ir.Value) -> ir.Value:
+        """2^x with a relative error below 5e-5, for x <= 0; 2^-126 for what is smaller."""
+        x = self.maximum(x, self.constant(-126.0))
+        n = self.intrinsic("rint.v16f32", VF32, x)
+        r = self.b.fsub(x, n)
+        p = self.constant(0.009618129107628477)  # ln(2)^4 / 4!, and so on
+        for coefficient in (0.05550410866482158, 0.24022650695910072, 0.6931471805599453, 1.0):
+            p = self.fma(p, r, self.constant(coefficient))
+        power = self.b.shl(self.b.fptosi(n, VI32), self.splat_int(23))
+        return self.b.bitcast(self.b.add(self.b.bitcast(p, VI32), power), VF32)
+
     # -- across lanes -------------------------------------------------------------------------
 
     def reduce(self, x: ir.Value, maximum: bool = False) -> ir.Value:

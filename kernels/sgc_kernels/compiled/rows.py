@@ -1,4 +1,4 @@
-"""What the compiled kernels do with one row of numbers: softmax, merge, norm, turn, activate."""
+"""What the compiled kernels do with one row of numbers: scale, merge, norm, turn, activate."""
 
 from __future__ import annotations
 
@@ -7,81 +7,20 @@ from typing import Any
 
 from llvmlite import ir
 
-from sgc_kernels.compiled.lanes import F32, I32, I64, LANES, VF32, VI32, Emitter
+from sgc_kernels.compiled.lanes import F32, I32, I64, VF32, Emitter
 from sgc_kernels.compiled.target import Format
 from sgc_kernels.compiled.translate import emitted
 
-HIDDEN = -1e30  # score of what a query may not see; finite, so that differences are
 
-
-def _each(e: Emitter, width: ir.Value, body: Callable[[ir.Value], None]) -> None:
+def each(e: Emitter, width: ir.Value, body: Callable[[ir.Value], None]) -> None:
     """`body(i)` for i = 0, 16, ... below `width`, which is a multiple of 16."""
     count = e.b.lshr(width, I64(4))
     with e.for_range(count) as index:
         body(e.b.shl(index, I64(4)))
 
 
-def _at(e: Emitter, base: ir.Value, index: ir.Value, num_bytes: int) -> ir.Value:
+def at(e: Emitter, base: ir.Value, index: ir.Value, num_bytes: int) -> ir.Value:
     return e.b.add(base, e.b.mul(index, I64(num_bytes)))
-
-
-def make_softmax_row() -> Any:
-    """`f(scores, width, scale, low, high, state)`: one row of a block, in the running softmax.
-
-    scores: `width` float32 (a multiple of 16), of which those in `[low, high)` are seen; they
-    become weights. state: the row's maximum, sum, and the factor on what was added up before.
-    Milakov and Gimelshein, Online normalizer calculation for softmax, 2018.
-    """
-
-    @emitted
-    def softmax_row(
-        e: Emitter,
-        scores: ir.Value,
-        width: ir.Value,
-        scale: ir.Value,
-        low: ir.Value,
-        high: ir.Value,
-        maximum: ir.Value,
-        total: ir.Value,
-        factor: ir.Value,
-    ) -> None:
-        scale = e.splat(scale)
-        low, high = (e.splat(e.b.trunc(x, I32)) for x in (low, high))
-        lanes = ir.Constant(VI32, list(range(LANES)))
-        best = e.variable(e.constant(HIDDEN))
-
-        def mask(i: ir.Value) -> None:
-            place = _at(e, scores, i, 4)
-            column = e.b.add(e.splat(e.b.trunc(i, I32)), lanes)
-            seen = e.b.and_(e.b.icmp_signed(">=", column, low), e.b.icmp_signed("<", column, high))
-            score = e.b.fmul(e.raw_load(VF32, place, 4), scale)
-            score = e.b.select(seen, score, e.constant(HIDDEN))
-            e.raw_store(score, place, 4)
-            e.b.store(e.maximum(e.b.load(best), score), best)
-
-        _each(e, width, mask)
-        before = e.raw_load(F32, maximum, 4)
-        found = e.reduce(e.b.load(best), maximum=True)
-        now = e.b.select(e.b.fcmp_ordered(">", before, found), before, found)
-        added = e.variable(e.constant(0.0))
-        # A row that has seen nothing yet: its weights must be 0 and not exp(0).
-        base = e.b.select(e.b.fcmp_ordered(">", now, F32(HIDDEN / 2)), now, F32(HIDDEN / 4))
-        shift = e.splat(base)
-
-        def weigh(i: ir.Value) -> None:
-            place = _at(e, scores, i, 4)
-            weight = e.exp(e.b.fsub(e.raw_load(VF32, place, 4), shift))
-            e.raw_store(weight, place, 4)
-            e.b.store(e.b.fadd(e.b.load(added), weight), added)
-
-        _each(e, width, weigh)
-        change = e.b.extract_element(e.exp(e.splat(e.b.fsub(before, base))), I32(0))
-        kept = e.b.fmul(e.raw_load(F32, total, 4), change)
-        e.raw_store(e.b.fadd(kept, e.reduce(e.b.load(added))), total, 4)
-        e.raw_store(now, maximum, 4)
-        e.raw_store(change, factor, 4)
-
-    return softmax_row
 
 
 def make_scale_row(form: Format) -> Any:
@@ -94,10 +33,10 @@ def make_scale_row(form: Format) -> Any:
         factor = e.splat(factor)
 
         def body(i: ir.Value) -> None:
-            value = e.b.fmul(e.raw_load(VF32, _at(e, x, i, 4), 4), factor)
-            e.store(form, value, _at(e, out, i, form.num_bytes))
+            value = e.b.fmul(e.raw_load(VF32, at(e, x, i, 4), 4), factor)
+            e.store(form, value, at(e, out, i, form.num_bytes))
 
-        _each(e, width, body)
+        each(e, width, body)
 
     return scale_row
 
@@ -108,13 +47,13 @@ def _make_scaled(add: bool) -> Any:
         factor = e.splat(factor)
 
         def body(i: ir.Value) -> None:
-            place = _at(e, out, i, 4)
-            value = e.b.fmul(e.raw_load(VF32, _at(e, x, i, 4), 4), factor)
+            place = at(e, out, i, 4)
+            value = e.b.fmul(e.raw_load(VF32, at(e, x, i, 4), 4), factor)
             if add:
                 value = e.b.fadd(value, e.raw_load(VF32, place, 4))
             e.raw_store(value, place, 4)
 
-        _each(e, width, body)
+        each(e, width, body)
 
     return scaled
 
@@ -149,26 +88,26 @@ def make_norm_row(form: Format, add: bool) -> Any:
         squares = e.variable(e.constant(0.0))
 
         def measure(i: ir.Value) -> None:
-            value = e.load(form, _at(e, source, i, size))
+            value = e.load(form, at(e, source, i, size))
             if add:
-                value = e.b.fadd(value, e.load(form, _at(e, x, i, size)))
-                e.store(form, value, _at(e, residual, i, size))
+                value = e.b.fadd(value, e.load(form, at(e, x, i, size)))
+                e.store(form, value, at(e, residual, i, size))
                 value = e.rounded(form, value)
             e.b.store(e.fma(value, value, e.b.load(squares)), squares)
 
-        _each(e, width, measure)
+        each(e, width, measure)
         mean = e.b.fdiv(e.reduce(e.b.load(squares)), e.b.sitofp(width, F32))
         root = e.intrinsic("sqrt.f32", F32, e.b.fadd(mean, eps))
         factor = e.splat(e.b.fdiv(F32(1.0), root))
 
         def apply(i: ir.Value) -> None:
-            value = e.b.fmul(e.load(form, _at(e, source, i, size)), factor)
+            value = e.b.fmul(e.load(form, at(e, source, i, size)), factor)
             # Rounded before the weight is applied, as the models were trained.
             value = e.rounded(form, value)
-            value = e.b.fmul(value, e.load(form, _at(e, weight, i, size)))
-            e.store(form, value, _at(e, out, i, size))
+            value = e.b.fmul(value, e.load(form, at(e, weight, i, size)))
+            e.store(form, value, at(e, out, i, size))
 
-        _each(e, width, apply)
+        each(e, width, apply)
 
     return norm_row
 
@@ -184,14 +123,14 @@ def make_turn_row(form: Format) -> Any:
 
         def body(i: ir.Value) -> None:
             low, high = i, e.b.add(i, half)
-            a, b = (e.load(form, _at(e, x, place, size)) for place in (low, high))
+            a, b = (e.load(form, at(e, x, place, size)) for place in (low, high))
             for place, own, other in ((low, a, b), (high, b, a)):
-                c = e.load(form, _at(e, cos, place, size))
-                s = e.load(form, _at(e, sin, place, size))
+                c = e.load(form, at(e, cos, place, size))
+                s = e.load(form, at(e, sin, place, size))
                 value = e.fma(other, s, e.b.fmul(own, c))
-                e.store(form, value, _at(e, out, place, size))
+                e.store(form, value, at(e, out, place, size))
 
-        _each(e, half, body)
+        each(e, half, body)
 
     return turn_row
 
@@ -204,14 +143,14 @@ def make_silu_row(form: Format) -> Any:
         size = form.num_bytes
 
         def body(i: ir.Value) -> None:
-            g = e.load(form, _at(e, gate, i, size))
+            g = e.load(form, at(e, gate, i, size))
             grown = e.exp(e.b.fsub(e.constant(0.0), g))
             value = e.b.fdiv(g, e.b.fadd(grown, e.constant(1.0)))
             value = e.rounded(form, value)
-            value = e.b.fmul(value, e.load(form, _at(e, up, i, size)))
-            e.store(form, value, _at(e, out, i, size))
+            value = e.b.fmul(value, e.load(form, at(e, up, i, size)))
+            e.store(form, value, at(e, out, i, size))
 
-        _each(e, width, body)
+        each(e, width, body)
 
     return silu_row
 
@@ -223,9 +162,9 @@ def make_widen_row(form: Format) -> Any:
     def widen_row(e: Emitter, x: ir.Value, out: ir.Value, width: ir.Value) -> None:
 
         def body(i: ir.Value) -> None:
-            value = e.load(form, _at(e, x, i, form.num_bytes))
-            e.raw_store(value, _at(e, out, i, 4), 4)
+            value = e.load(form, at(e, x, i, form.num_bytes))
+            e.raw_store(value, at(e, out, i, 4), 4)
 
-        _each(e, width, body)
+        each(e, width, body)
 
     return widen_row

@@ -51,7 +51,7 @@ class Layout:
         lines = head_dim // 2 if target.has_pairs(form) else head_dim
         self.queries = 0
         self.scores = self.queries + _up(self.max_rows * lines * 4)
-        self.sums = self.scores + _up(max(self.max_rows * KEYS, 4 * 256) * 4)
+        self.sums = self.scores + _up(max(target.tile_rows * KEYS, 4 * 256) * 4)
         self.state = self.sums + _up(self.max_rows * head_dim * 4)
         self.keys = self.state + _up(3 * self.max_rows * 4)
         self.values = self.keys + _up(lines * KEYS * 4)

@@ -7,12 +7,12 @@ that reading). `many` loops are matrix products over blocks that are packed once
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
 
-from sgc_kernels.compiled.lanes import F32, I32, I64, LANES, VF32, VI32, Emitter
+from sgc_kernels.compiled.lanes import F32, I32, I64, LANES, VF32, VI16, VI32, Emitter
 from sgc_kernels.compiled.target import KEYS, Format, Target
 from sgc_kernels.compiled.translate import emitted
 
@@ -223,8 +223,10 @@ def make_pack_keys(target: Target, form: Format, head_dim: int) -> Any:
     return pack_keys
 
 
-def make_pack_values(form: Format, head_dim: int) -> Any:
-    """`f(values, stride, slots, count, out)`: values in order as `[count, head_dim]` float32."""
+def make_pack_values(form: Format, head_dim: int, pairs: bool) -> Any:
+    """`f(values, stride, slots, count, out)`: values in order as `[count, head_dim]` float32; with
+    `pairs` as `[ceil(count / 2), head_dim]` of two keys' values each, 0 behind the last one.
+    """
 
     @emitted
     def pack_values(
@@ -235,12 +237,41 @@ def make_pack_values(form: Format, head_dim: int) -> Any:
         count: ir.Value,
         out: ir.Value,
     ) -> None:
-        with e.for_range(count) as index:
+        def place(index: ir.Value) -> ir.Value:
             slot = e.raw_load(I64, e.b.add(slots, e.b.shl(index, I64(3))), 8)
-            value = e.b.add(values, e.b.mul(slot, stride))
+            return e.b.add(values, e.b.mul(slot, stride))
+
+        lines = e.b.lshr(e.b.add(count, I64(1)), I64(1)) if pairs else count
+        with e.for_range(lines) as index:
             line = e.b.add(out, e.b.mul(index, I64(head_dim * 4)))
-            for c in range(0, head_dim, LANES):
-                part = e.load(form, e.offset(value, c * form.num_bytes))
-                e.raw_store(part, e.offset(line, c * 4), 4)
+            if pairs:
+                _pack_two(e, place, index, count, line, head_dim)
+            else:
+                _pack_one(e, form, place(index), line, head_dim)
 
     return pack_values
+
+
+def _pack_one(e: Emitter, form: Format, value: ir.Value, line: ir.Value, head_dim: int) -> None:
+    for c in range(0, head_dim, LANES):
+        part = e.load(form, e.offset(value, c * form.num_bytes))
+        e.raw_store(part, e.offset(line, c * 4), 4)
+
+
+def _pack_two(
+    e: Emitter,
+    place: Callable[[ir.Value], ir.Value],
+    index: ir.Value,
+    count: ir.Value,
+    line: ir.Value,
+    head_dim: int,
+) -> None:
+    """Values of keys `2 * index` and the next beside each other, 16 bits each."""
+    low = e.b.shl(index, I64(1))
+    high = e.b.add(low, I64(1))
+    inside = e.b.icmp_signed("<", high, count)
+    one, other = place(low), place(e.b.select(inside, high, low))
+    for c in range(0, head_dim, LANES):
+        a, b = (e.b.zext(e.raw_load(VI16, e.offset(v, c * 2)), VI32) for v in (one, other))
+        b = e.b.select(inside, e.b.shl(b, e.splat_int(16)), e.splat_int(0))
+        e.raw_store(e.b.or_(a, b), e.offset(line, c * 4), 4)
