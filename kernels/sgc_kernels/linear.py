@@ -18,7 +18,7 @@ class Linear(Protocol):
     """A weight matrix, in whatever form, with its bias."""
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """`x` `[T, in]`, T > 0, to `[T, out]` in the dtype of `x`."""
+        """`x` `[T, in]`, T > 0, to `[T, out]` in the dtype of `x`, or float32 for a head."""
         ...
 
 

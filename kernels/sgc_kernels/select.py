@@ -23,8 +23,9 @@ class Kernels:
 
     attention: AttentionBackend
     linear: Callable[[torch.Tensor, torch.Tensor | None], Linear]
-    # Products with integer weights and a bias; None: there are none here.
-    grouped: Callable[[PackedWeight, torch.Tensor | None], Linear] | None
+    # Products with integer weights and a bias, which give float32 if that is asked for; None:
+    # there are none here.
+    grouped: Callable[[PackedWeight, torch.Tensor | None, bool], Linear] | None
     rms_norm: Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
     add_rms_norm: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor]
     rotary_table: Callable[[torch.Tensor, torch.Tensor, float, torch.dtype], Table]

@@ -165,15 +165,19 @@ def _bytes(ints: torch.Tensor) -> torch.Tensor:
 class GroupedLinear:
     """Products of bfloat16 with a grouped weight, exact but for the rounding of float32 sums.
 
-    A row's result does not depend on the other rows or on the number of threads.
+    A row's result does not depend on the other rows or on the number of threads. It is rounded to
+    bfloat16, or float32 as it is when it is `wide`.
     """
 
-    def __init__(self, weight: PackedWeight, bias: torch.Tensor | None = None) -> None:
+    def __init__(
+        self, weight: PackedWeight, bias: torch.Tensor | None = None, wide: bool = False
+    ) -> None:
+        self._dtype = torch.float32 if wide else torch.bfloat16
         self._out, self._in = weight.shape
         self._data = _aligned(weight.data)
         self._bias = torch.zeros(self._out) if bias is None else bias.to(torch.float32).contiguous()
         self._has_sums = weight.layout.has_min
-        self._product = product_of(weight.layout)
+        self._product = product_of(weight.layout, wide)
         tiles, groups = weight.data.shape[:2]
         ticket = max(1, tiles // (_TICKETS * torch.get_num_threads()))
         addresses = (self._data.data_ptr(), tiles, groups, self._bias.data_ptr(), ticket)
@@ -184,7 +188,7 @@ class GroupedLinear:
         assert x.dtype == torch.bfloat16
         assert x.shape[1] == self._in
         x, rows = x.contiguous(), x.shape[0]
-        out = x.new_empty(rows, self._out)
+        out = x.new_empty(rows, self._out, dtype=self._dtype)
         room = x.new_empty(rows * self._in // TILE if self._has_sums else 1)
         self._product(
             self._shape_address,

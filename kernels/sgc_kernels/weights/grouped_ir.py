@@ -63,22 +63,30 @@ class Layout:
         return self.int_bytes + TILE * self.scale_bytes * (2 if self.has_min else 1)
 
 
-def module_text(layout: Layout) -> str:
-    """A module with the function `layout.name(shape, x, out, sums, rows, threads)`.
+def function_name(layout: Layout, wide: bool) -> str:
+    """The function of `module_text`."""
+    return f"{layout.name}_wide" if wide else layout.name
+
+
+def module_text(layout: Layout, wide: bool = False) -> str:
+    """A module with the function `function_name(layout, wide)(shape, x, out, sums, rows, threads)`.
 
     shape: five int64, address of the weights, number of tiles and of groups, address of the bias
-    (float32), tiles of a ticket. x `[rows, 32 * groups]` and out `[rows, 16 * tiles]` are
-    bfloat16 and contiguous; sums is room for `rows * groups` float32, used with minimums.
+    (float32), tiles of a ticket. x `[rows, 32 * groups]` is bfloat16, out `[rows, 16 * tiles]`
+    bfloat16 or, when it is `wide`, float32; both are contiguous; sums is room for
+    `rows * groups` float32, used with minimums.
     """
-    blocks = [_Block(layout, rows).text() for rows in range(1, _BLOCK_ROWS + 1)]
-    return "\n".join([_DECLARATIONS, *blocks, _worker(layout), _sums(), _entry(layout)])
+    blocks = [_Block(layout, rows, wide).text() for rows in range(1, _BLOCK_ROWS + 1)]
+    entry = _entry(layout, function_name(layout, wide))
+    return "\n".join([_DECLARATIONS, *blocks, _worker(layout, wide), _sums(), entry])
 
 
 class _Block:
     """The function for one tile and a fixed number of rows."""
 
-    def __init__(self, layout: Layout, rows: int) -> None:
+    def __init__(self, layout: Layout, rows: int, wide: bool) -> None:
         self._layout = layout
+        self._wide = wide
         self._rows = range(rows)
         self._lines: list[str] = []
 
@@ -203,6 +211,9 @@ class _Block:
         )
         for m in self._rows:
             self._address(f"out{m}", "out", f"mul i64 %out_gap, {m}")
+            if self._wide:
+                self._emit(f"  store <16 x float> %scaled{m}, ptr %out{m}, align 4")
+                continue
             self._emit(
                 f"  %r{m} = call <16 x bfloat> @llvm.x86.avx512bf16.cvtneps2bf16.512("
                 f"<16 x float> %scaled{m})",
@@ -251,8 +262,9 @@ def _fields(base: str, fields: tuple[tuple[str, str], ...]) -> str:
     return "\n".join(lines)
 
 
-def _worker(layout: Layout) -> str:
+def _worker(layout: Layout, wide: bool) -> str:
     """What every thread does: take tiles until none is left."""
+    tile_out = TILE * (4 if wide else 2)
     names = range(1, _BLOCK_ROWS + 1)
     cases = " ".join(f"i64 {n}, label %rows{n}" for n in names)
     calls = "\n".join(
@@ -268,7 +280,7 @@ entry:
   %counter = getelementptr i64, ptr %job, i64 {_COUNTER}
   %x_gap = mul i64 %groups, {2 * GROUP}
   %sums_gap = mul i64 %groups, 4
-  %out_gap = mul i64 %tiles, {2 * TILE}
+  %out_gap = mul i64 %tiles, {tile_out}
   %tile_bytes = mul i64 %groups, {layout.block_bytes}
   br label %take
 take:
@@ -290,7 +302,7 @@ tile:
   %t = phi i64 [%first, %panel], [%t_next, %tile_end]
   %wt.at = mul i64 %t, %tile_bytes
   %wt = getelementptr i8, ptr %w, i64 %wt.at
-  %ot.at = mul i64 %t, {2 * TILE}
+  %ot.at = mul i64 %t, {tile_out}
   %ot = getelementptr i8, ptr %out, i64 %ot.at
   %bt.at = mul i64 %t, {4 * TILE}
   %bt = getelementptr i8, ptr %bias, i64 %bt.at
@@ -350,15 +362,15 @@ done:
 }}"""
 
 
-def _entry(layout: Layout) -> str:
+def _entry(layout: Layout, name: str) -> str:
     put = "\n".join(
         f"  %to{i} = getelementptr i64, ptr %job, i64 {i}\n"
-        f"  store {kind} %{name}, ptr %to{i}, align 8"
-        for i, (name, kind) in enumerate(_JOB)
+        f"  store {kind} %{field}, ptr %to{i}, align 8"
+        for i, (field, kind) in enumerate(_JOB)
     )
     sums = "  call void @sum_groups(ptr %x, ptr %sums, i64 %count)" if layout.has_min else ""
     return f"""
-define void @{layout.name}(ptr %shape, ptr %x, ptr %out, ptr %sums, i64 %rows, i32 %threads) {{
+define void @{name}(ptr %shape, ptr %x, ptr %out, ptr %sums, i64 %rows, i32 %threads) {{
 entry:
   %job = alloca [{_COUNTER + 1} x i64], align 64
 {put}

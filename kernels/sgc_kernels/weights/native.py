@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sgc_kernels.openmp import parallel_address
-from sgc_kernels.weights.grouped_ir import Layout, module_text
+from sgc_kernels.weights.grouped_ir import Layout, function_name, module_text
 
 # (shape, x, out, sums, rows, threads): addresses and counts; see `module_text`.
 Product = Callable[[int, int, int, int, int, int], None]
@@ -22,7 +22,7 @@ _NEEDED = ("avx512bw", "avx512bf16")
 _VERSIONS_KEPT = 4  # of LLVM, CPU and kernel together, for a layout
 _TYPES = (ctypes.c_void_p,) * 4 + (ctypes.c_int64, ctypes.c_int32)
 _lock = threading.Lock()
-_alive: dict[Layout, tuple[Product, Any]] = {}  # with the engine that holds the code
+_alive: dict[tuple[Layout, bool], tuple[Product, Any]] = {}  # with the engine that holds the code
 _directory: Path | None = None
 
 
@@ -52,15 +52,16 @@ def has_feature(name: str) -> bool:
         return False
 
 
-def product_of(layout: Layout) -> Product:
-    """The compiled function for a layout; one per process."""
+def product_of(layout: Layout, wide: bool = False) -> Product:
+    """The compiled function for a layout, which gives bfloat16 or, `wide`, float32; one per
+    process."""
     with _lock:
-        if layout not in _alive:
-            _alive[layout] = _load(layout)
-        return _alive[layout][0]
+        if (layout, wide) not in _alive:
+            _alive[layout, wide] = _load(layout, wide)
+        return _alive[layout, wide][0]
 
 
-def _load(layout: Layout) -> tuple[Product, Any]:
+def _load(layout: Layout, wide: bool) -> tuple[Product, Any]:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -68,25 +69,25 @@ def _load(layout: Layout) -> tuple[Product, Any]:
     address = parallel_address()
     assert address is not None, "asked for without can_compile"
     llvm.add_symbol("GOMP_parallel", address)
-    text = module_text(layout)
+    text, name = module_text(layout, wide), function_name(layout, wide)
     features = llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=features, opt=2
     )
     module = llvm.parse_assembly(text)
     engine = llvm.create_mcjit_compiler(module, target)
-    kept = _Kept(_file(layout, text, features, str(llvm.llvm_version_info)))
+    kept = _Kept(_file(name, text, features, str(llvm.llvm_version_info)))
     engine.set_object_cache(kept.put, kept.get)
     engine.finalize_object()
-    function = ctypes.CFUNCTYPE(None, *_TYPES)(engine.get_function_address(layout.name))
+    function = ctypes.CFUNCTYPE(None, *_TYPES)(engine.get_function_address(name))
     return function, (engine, kept)
 
 
-def _file(layout: Layout, *parts: str) -> Path | None:
+def _file(name: str, *parts: str) -> Path | None:
     if _directory is None:
         return None
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    return _directory / f"{layout.name}-{key}.o"
+    return _directory / f"{name}-{key}.o"
 
 
 class _Kept:

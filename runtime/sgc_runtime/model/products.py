@@ -65,7 +65,8 @@ class Products:
             self._limit = grouped_rows(4, torch.get_num_threads())
 
     def linear(self, names: Sequence[str], bias: bool, is_head: bool = False) -> Linear:
-        """One product out of several with the same input, stacked in this order."""
+        """One product out of several with the same input, stacked in this order. That of the head
+        gives float32 where its weight is kept as integers: in fewer bits, likely tokens tie."""
         biases = torch.cat([self.tensor(f"{name}.bias") for name in names]) if bias else None
         tensors = [f"{name}.weight" for name in names]
         weight = self.converted.packed(
@@ -74,7 +75,7 @@ class Products:
         )
         if weight is None:
             return self._dense(tensors, biases)
-        return self._grouped(weight, tensors, biases)
+        return self._grouped(weight, tensors, biases, is_head)
 
     def tensor(self, name: str) -> torch.Tensor:
         """A tensor in the model's number format, on its device."""
@@ -90,10 +91,10 @@ class Products:
         return self._kernels.linear(torch.cat([self._tensor(name) for name in names]), bias)
 
     def _grouped(
-        self, weight: PackedWeight, names: Sequence[str], bias: torch.Tensor | None
+        self, weight: PackedWeight, names: Sequence[str], bias: torch.Tensor | None, is_head: bool
     ) -> Linear:
         assert self._kernels.grouped is not None
-        few = self._kernels.grouped(weight, bias)
+        few = self._kernels.grouped(weight, bias, is_head)
         if self._limit is None:
             return few
         return ByRowsLinear(few, self._dense(names, bias), self._limit)

@@ -47,15 +47,18 @@ def exact(weight: GroupedWeight) -> torch.Tensor:
 
 
 def assert_close(weight: GroupedWeight, x: torch.Tensor, bias: torch.Tensor | None) -> None:
-    """Half a step of bfloat16, and float32 sums over what is added: integers and minimums apart."""
-    linear = GroupedLinear(pack(weight), bias)
-    got = linear(x).double()
+    """Half a step of bfloat16, or none where float32 comes out, and float32 sums over what is
+    added: integers and minimums apart."""
+    narrow, wide = GroupedLinear(pack(weight), bias)(x), GroupedLinear(pack(weight), bias, True)(x)
+    assert (narrow.dtype, wide.dtype) == (torch.bfloat16, torch.float32)
+    assert torch.equal(wide.bfloat16(), narrow)
     wanted = x.double() @ exact(weight).T + (0 if bias is None else bias.double())
     parts = GroupedWeight(weight.bits, weight.ints.abs(), weight.scales.abs(), weight.mins)
     size = exact(parts) if weight.mins is None else exact(_all_positive(parts))
     sums = x.double().abs() @ size.T
-    bound = wanted.abs() * 2**-8 + sums * weight.shape[1] * 2**-24 + 1e-6
-    assert bool(((got - wanted).abs() <= bound).all())
+    bound = sums * weight.shape[1] * 2**-24 + 1e-6
+    assert bool(((wide.double() - wanted).abs() <= bound).all())
+    assert bool(((narrow.double() - wanted).abs() <= wanted.abs() * 2**-8 + bound).all())
 
 
 def _all_positive(weight: GroupedWeight) -> GroupedWeight:
