@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from sgc_kernels.masks.select import compiled_masks
+from sgc_kernels.masks.select import MINUS_INFINITY, compiled_masks
 
 
 def apply_token_mask(
@@ -21,7 +21,8 @@ def apply_token_mask(
         rows: int64 [n]: the row of `logits` that each mask is for; None: row i for mask i.
     """
     code = compiled_masks() if logits.device.type == "cpu" else None
-    if code is None or logits.stride(1) != 1 or masks.stride(1) != 1:
+    fits = logits.dtype in MINUS_INFINITY and logits.stride(1) == masks.stride(1) == 1
+    if code is None or not fits:
         reference(logits, masks, rows)
         return
     numbers = torch.arange(len(masks)) if rows is None else rows.contiguous()

@@ -85,7 +85,9 @@ def walk(job: int) -> None:
         end = load_int32(here + 4)
         if node < 0:
             node = load_int32(here)
-            store_int32(stack + 4 * (load_int32(edges + 4 * node) // 256), load_int32(here + 8))
+            if node < end:  # the arrays of an empty trie hold nothing
+                level = load_int32(edges + 4 * node) // 256
+                store_int32(stack + 4 * level, load_int32(here + 8))
         while node < end:
             edge = load_int32(edges + 4 * node)
             at = stack + 4 * (edge // 256)

@@ -16,8 +16,8 @@ from sgc_kernels.masks import reference
 from sgc_kernels.masks.compiled import CompiledMasks
 from sgc_kernels.masks.trie_table import Int32, RunScan, Transitions, TrieTable
 
-_MINUS_INFINITY = {torch.float32: 0xFF800000, torch.bfloat16: 0xFF80, torch.float16: 0xFC00}
-_NAMES = ("walk", "scan", *(f"apply_{str(dtype)[6:]}" for dtype in _MINUS_INFINITY))
+MINUS_INFINITY = {torch.float32: 0xFF800000, torch.bfloat16: 0xFF80, torch.float16: 0xFC00}
+_NAMES = ("walk", "scan", *(f"apply_{str(dtype)[6:]}" for dtype in MINUS_INFINITY))
 
 
 class Walks(Protocol):
@@ -61,6 +61,6 @@ def _build(target: Target) -> dict[str, bytes]:
     from sgc_kernels.masks.code import make_apply, scan, walk
 
     sources: dict[str, Callable[[int], None]] = {"walk": walk, "scan": scan}
-    for dtype, bits in _MINUS_INFINITY.items():
+    for dtype, bits in MINUS_INFINITY.items():
         sources[f"apply_{str(dtype)[6:]}"] = make_apply(dtype.itemsize, bits)
     return {name: object_code(name, sources[name], target) for name in _NAMES}

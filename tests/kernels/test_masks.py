@@ -1,0 +1,158 @@
+"""Walks of the trie and masks over logits: compiled code against NumPy, torch and plain loops."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.masks import WORDS
+
+from sgc_kernels.masks import reference
+from sgc_kernels.masks.apply import apply_token_mask
+from sgc_kernels.masks.apply import reference as apply_reference
+from sgc_kernels.masks.select import ReferenceWalks, compiled_masks
+from sgc_kernels.masks.trie_table import NEVER, UNKNOWN, Int32
+from sgc_runtime.constraints.token_trie import trie_table
+
+CODE = compiled_masks()
+TRIE = trie_table(WORDS)
+WALKS = [pytest.param(ReferenceWalks(), id="numpy")]
+if CODE is not None:
+    WALKS.append(pytest.param(CODE, id="compiled"))
+
+
+class Table:
+    """Transitions of random states; rows become known when they are asked for."""
+
+    def __init__(self, seed: int, states: int) -> None:
+        random = np.random.default_rng(seed)
+        alive = random.random((states, 256)) < 0.6
+        self.whole = np.where(alive, random.integers(0, states, (states, 256)), -1).astype(np.int32)
+        self.rows: Int32 = np.full((1, 256), UNKNOWN, np.int32)
+        self.expanded: list[int] = []
+
+    def expand(self, state: int) -> None:
+        self.expanded.append(state)
+        grown = np.full((len(self.whole), 256), UNKNOWN, np.int32)
+        grown[: len(self.rows)] = self.rows
+        grown[state] = self.whole[state]
+        self.rows = grown
+
+    def accepts(self, state: int, data: bytes) -> bool:
+        for byte in data:
+            state = int(self.whole[state, byte])
+            if state < 0:
+                return False
+        return True
+
+
+@pytest.mark.parametrize("walks", WALKS)
+@pytest.mark.parametrize("seed", range(8))
+def test_walks(walks: ReferenceWalks, seed: int) -> None:
+    table, words = Table(seed, 9), TRIE.empty_words()
+    words[0] = 1  # what is set stays set
+    walks.walk(TRIE, table, np.array([[0, TRIE.num_nodes, 0]], np.int32), words)
+    bits = np.unpackbits(words[:-1].view(np.uint8), bitorder="little")
+    expected = [bool(t) and table.accepts(0, t) for t in WORDS]
+    assert bits[1 : len(WORDS)].astype(bool).tolist() == expected[1:]
+    assert bits[0]
+    assert len(table.expanded) == len(set(table.expanded))
+
+
+@pytest.mark.parametrize("walks", WALKS)
+def test_walks_of_several_spans(walks: ReferenceWalks) -> None:
+    """Subtrees from states of their own, one of them twice."""
+    table, words = Table(3, 6), TRIE.empty_words()
+    nodes = [int(n) for n in np.flatnonzero(TRIE.edge >> 8 == 1)[::3]]
+    spans = [[n, int(TRIE.skip[n]), i % 6] for i, n in enumerate(nodes)]
+    spans += [[nodes[0], int(TRIE.skip[nodes[0]]), 5], [4, 4, 0]]
+    walks.walk(TRIE, table, np.array(spans, np.int32), words)
+    prefixes = sorted({t[: i + 1] for t in WORDS for i in range(len(t))})
+    bits = np.unpackbits(words[:-1].view(np.uint8), bitorder="little")
+    for token, data in enumerate(WORDS):
+        expected = any(
+            data.startswith(prefixes[first]) and table.accepts(state, data[1:])
+            for first, end, state in spans
+            if first < end
+        )
+        assert bits[token] == expected, data
+
+
+@pytest.mark.parametrize("going_on", [False, True])
+def test_scans(going_on: bool) -> None:
+    """Runs of `a` or two-byte characters, against every token looked at."""
+    table = np.full((2, 256), -1, np.int32)
+    table[0, ord("a")], table[0, 0xC2:0xE0], table[1, 0x80:0xC0] = 0, 1, 0
+    prefixes = sorted({t[: i + 1] for t in WORDS for i in range(len(t))})
+
+    def run(data: bytes) -> tuple[int, int] | None:
+        state, count = 0, 0
+        for byte in data:
+            state = int(table[state, byte])
+            if state < 0:
+                return None
+            count += state == 0
+        return state, count
+
+    for walks in [p.values[0] for p in WALKS]:
+        found = walks.scan(TRIE, table, going_on)
+        for token, data in enumerate(WORDS):
+            end = run(data) if data else None
+            assert found.counts[token] == (NEVER if end is None else end[1] + (end[0] > 0)), data
+        expected = [
+            (node, before[1])
+            for node, data in enumerate(prefixes)
+            if (before := run(data[:-1])) and before[0] == 0 and (going_on or run(data) is None)
+        ]
+        assert list(zip(found.nodes.tolist(), found.before.tolist())) == expected
+
+
+@given(st.integers(1, 5), st.integers(1, 200), st.integers(0, 99), st.data())
+@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_masked_logits(
+    dtype: torch.dtype, batch: int, vocab: int, seed: int, data: st.DataObject
+) -> None:
+    random = np.random.default_rng(seed)
+    rows = data.draw(st.one_of(st.none(), st.lists(st.integers(0, batch - 1), unique=True)))
+    words = data.draw(st.integers(1, -(-vocab // 32)))
+    number = batch if rows is None else len(rows)
+    masks = random.integers(-(2**31), 2**31, (number, words)).astype(np.int32)
+    masks[random.random(masks.shape) < 0.3] = data.draw(st.sampled_from([0, -1]))
+    logits = torch.from_numpy(random.standard_normal((batch, vocab))).to(dtype)
+    expected = logits.clone()
+    for mask, row in enumerate(range(batch) if rows is None else rows):
+        for token in range(vocab):
+            word = int(masks[mask, token // 32]) if token // 32 < words else 0
+            if not word >> (token % 32) & 1:
+                expected[row, token] = -math.inf
+    chosen = None if rows is None else torch.tensor(rows, dtype=torch.int64)
+    for function in (apply_token_mask, apply_reference):
+        masked = logits.clone()
+        function(masked, torch.from_numpy(masks), chosen)
+        assert torch.equal(masked, expected)
+
+
+def test_logits_between_others_are_left_alone() -> None:
+    whole = torch.zeros(4, 100)
+    apply_token_mask(whole[:, :70], torch.zeros(4, 3, dtype=torch.int32))
+    assert torch.equal(whole[:, :70], torch.full((4, 70), -math.inf))
+    assert torch.equal(whole[:, 70:], torch.zeros(4, 30))
+
+
+def test_numpy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU for which nothing is compiled."""
+    from sgc_kernels.compiled.target import Target
+    from sgc_kernels.masks import select
+
+    monkeypatch.setattr(select, "host_target", lambda: Target("other", frozenset()))
+    select.compiled_masks.cache_clear()
+    assert select.select_walks().walk is reference.walk
+    logits = torch.zeros(1, 40)
+    apply_token_mask(logits, torch.tensor([[5]], dtype=torch.int32))
+    assert torch.isfinite(logits).nonzero()[:, 1].tolist() == [0, 2]
+    select.compiled_masks.cache_clear()
