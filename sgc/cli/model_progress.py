@@ -1,7 +1,8 @@
-"""A progress bar for the download of a model."""
+"""What a terminal shows while a model is fetched and loaded."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,3 +24,15 @@ def fetching(name: str, quiet: bool) -> Iterator[Callable[[int, int], None] | No
             bar.update(task, completed=done, total=total, visible=True)
 
         yield draw
+
+
+@contextmanager
+def loading(quiet: bool) -> Iterator[None]:
+    """Say on standard error, where that is a terminal, that the model is being loaded."""
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("loading the model"):
+        yield

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from sgc.cli.failure import say
 from sgc.cli.tally import Tally
+from sgc.live_line import LiveLine
 
 FIRST_LINE_S = 5.0  # the lines become rarer: each time has to grow by a fifth
 MAX_FAILURES_SHOWN = 10
@@ -79,7 +80,8 @@ class _Lines:
     def update(self, tally: Tally) -> None:
         if tally.seconds >= self._next_s:
             self._next_s = max(tally.seconds * 1.2, tally.seconds + FIRST_LINE_S)
-            say(f"sgc: {tally.rows}{self._of} rows, {tally.rates()}")
+            rates = ", ".join(figure.text for figure in tally.figures())
+            say(f"sgc: {tally.rows}{self._of} rows, {rates}")
 
     def close(self, tally: Tally, table: bool) -> None:
         if table:
@@ -89,28 +91,22 @@ class _Lines:
 
 
 class _Bar:
-    """A bar of `rich` that stays on the last line of the terminal."""
+    """A line of `rich` that stays the last one of the terminal."""
 
     def __init__(self, total: int | None) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-        from rich.progress import TimeElapsedColumn as Elapsed
 
-        rates = TextColumn("{task.fields[rates]}")
-        columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("rows"), rates)
         self._console = Console(stderr=True, highlight=False)
-        self._bar = Progress(*columns, Elapsed(), console=self._console, transient=True)
-        self._task = self._bar.add_task("run", total=total, rates="")
-        self._bar.start()
+        self._line = LiveLine(self._console, total, transient=True)
 
     def note(self, text: str) -> None:
         self._console.print(text, markup=False, soft_wrap=True)
 
     def update(self, tally: Tally) -> None:
-        self._bar.update(self._task, completed=tally.rows, rates=tally.rates())
+        self._line.show(tally.rows, tally.figures())
 
     def close(self, tally: Tally, table: bool) -> None:
-        self._bar.stop()
+        self._line.close()
         if table:
             self._console.print(_rich_table(tally))
 

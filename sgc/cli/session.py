@@ -15,6 +15,7 @@ from sgc.cli.failure import FAILED, OK, CommandError, say
 from sgc.cli.fingerprint import fingerprint
 from sgc.cli.inputs import Inputs, Row
 from sgc.cli.interrupt import InterruptGuard
+from sgc.cli.model_progress import loading
 from sgc.cli.notes import notes_on_stderr
 from sgc.cli.output import (
     RowOutput,
@@ -92,7 +93,8 @@ def run_session(request: Request) -> int:
         journal = _open_journal(request, program, job, backend)
         try:
             left = total if journal is None else _left(total, journal, request.quiet)
-            load_seconds = _load(backend) if needs_model(program) and left != 0 else 0.0
+            has_calls = needs_model(program) and left != 0
+            load_seconds = _load(backend, request.quiet) if has_calls else 0.0
             vocab_size = getattr(backend, "vocab_size", None)
             check_token_ids(program, job.settings, vocab_size)
             session = _Session(request, program, job, backend, load_seconds, journal)
@@ -183,9 +185,10 @@ def _check_paths(request: Request) -> None:
                 raise CommandError(f"the journal {file} is the {what}", "write to another file")
 
 
-def _load(backend: Backend) -> float:
+def _load(backend: Backend, quiet: bool) -> float:
     started = time.monotonic()
-    load(backend)
+    with loading(quiet):
+        load(backend)
     return time.monotonic() - started
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sgc.live_line import Figure
 from sgc_ir.params import Usage
 from sgc_runtime.executor.node_stats import NodeTable
 
@@ -45,20 +46,23 @@ class Tally:
         """Counters of the backend, which see tokens of rows that still run."""
         self.backend = backend
 
-    def rates(self) -> str:
-        """Tokens a second and hit rate up to now, and what the backend does, in short."""
+    def figures(self) -> list[Figure]:
+        """Failed rows, tokens a second and hit rate up to now, and what the backend does now."""
         asked, cached, made = (
             max(getattr(self.usage, name), self.backend.get(name) or 0)
             for name in ("prompt_tokens", "cached_tokens", "completion_tokens")
         )
-        failed = f", {self.failed} failed" if self.failed else ""
-        hit_rate = 100 * cached / max(asked, 1)
-        now = "".join(
-            f", {self.backend[what]} {what}"
-            for what in ("running", "waiting")
-            if self.backend.get(what) is not None
-        )
-        return f"{made / self.seconds:.0f} tokens/s, hit rate {hit_rate:.0f} %{now}{failed}"
+        rate, hits = f"{made / self.seconds:.0f}", f"{100 * cached / max(asked, 1):.0f} %"
+        found = [
+            Figure(f"{rate} tokens/s", f"{rate} tok/s"),
+            Figure(f"hit rate {hits}", f"hit {hits}"),
+        ]
+        for what, short in (("running", "run"), ("waiting", "wait")):
+            count = self.backend.get(what)
+            if count is not None:
+                found.append(Figure(f"{count} {what}", f"{count} {short}"))
+        failed = f"{self.failed} failed"
+        return [Figure(failed, failed), *found] if self.failed else found
 
     def stop(self, backend: Mapping[str, Any]) -> None:
         """The last row has ended. A backend that loaded its model meanwhile says how long."""
