@@ -148,7 +148,10 @@ def test_overhead_of_the_cache(tmp_path: Path) -> None:
     found = json.loads(out.read_text())["parts"]["unshared"]
     assert found["inside_functions"]["cache"]["by_function"]["PrefixCache.store"] > 0
     assert 0 < found["inside_share_of_run_time"] < 1
-    assert found["added_wall_share"]["n"] == 2
+    assert found["added_wall_share_of_runs"]["n"] == 2
+    steps = found["added_wall_share_of_steps"]
+    assert steps["low"] <= steps["share"] <= steps["high"]
+    assert steps["repetitions"] == 2
 
 
 @pytest.mark.model

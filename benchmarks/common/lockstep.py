@@ -1,0 +1,110 @@
+"""Two cores of one engine, with and without the cache, that take the same steps in turn.
+
+A step of one is timed right beside the same step of the other, so a slow second of the machine
+hits both, and what hits one alone is outvoted by the other repetitions of that step.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common.sgc_engine import SgcEngine
+from sgc_ir.params import SamplingParams
+from sgc_runtime.cache.kv_pool import KVPool
+from sgc_runtime.engine.config import EngineConfig
+from sgc_runtime.engine.core import EngineCore
+from sgc_runtime.engine.output import OutputWatcher
+from sgc_runtime.engine.request import Outcome, Request
+from sgc_runtime.model.forward import KVTensors
+from sgc_runtime.sampling.row import SamplingRow
+
+Steps = list[tuple[float, float]]  # seconds of each step, with the cache and without
+_RESAMPLED = 2_000
+
+
+class Lockstep:
+    """The same gens on both cores, all at once; each prompt begins with a token of its own, so
+    that nothing is shared and both compute the same batches.
+
+    Args:
+        engine: whose model computes; its own thread must be idle.
+        prompts: ids.
+        length: tokens of each gen.
+    """
+
+    def __init__(self, engine: SgcEngine, prompts: Sequence[Sequence[int]], length: int) -> None:
+        self._loaded, self._length = engine.loaded, length
+        self._prompts = [[1_000 + i, *ids[1:]] for i, ids in enumerate(prompts)]
+        core = engine.loaded.engine.core
+        self._model, slots = core._model, core.cache.num_slots
+        keys = core._kv.k
+        _, heads, dim = keys[0].shape
+        shape = (len(keys), slots, heads, dim)
+        self._pools = [KVPool(*shape, keys[0].dtype, keys[0].device) for _ in range(2)]
+        self._slots = slots
+
+    def run(self) -> Steps:
+        """One repetition, from empty caches."""
+        cores = [self._core(pool, cache) for pool, cache in zip(self._pools, (1, 0), strict=True)]
+        found: Steps = []
+        while not all(core.scheduler.idle for core in cores):
+            seconds = [0.0, 0.0]
+            for which in (0, 1) if len(found) % 2 else (1, 0):
+                begin = perf_counter()
+                cores[which].step()
+                seconds[which] = perf_counter() - begin
+            found.append((seconds[0], seconds[1]))
+        return found
+
+    def _core(self, kv: KVTensors, cache: int) -> EngineCore:
+        config = EngineConfig(kv_tokens=self._slots, cache=bool(cache))
+        core = EngineCore(self._model, kv, config)
+        core.add(*(self._request(ids, i) for i, ids in enumerate(self._prompts)))
+        return core
+
+    def _request(self, prompt: Sequence[int], instance: int) -> Request:
+        params = SamplingParams(temperature=0.0, max_tokens=self._length, ignore_eos=True)
+        watcher = OutputWatcher(params, self._loaded.vocabulary, ())
+        ids = np.array(prompt, np.int32)
+        return Request(
+            ids,
+            on_done=_ignore,
+            row=SamplingRow(params, 0, ids, watcher.held_back()),
+            watcher=watcher,
+            call_prompt=len(ids),
+            instance=instance,
+            more_tokens=0,
+        )
+
+
+def added_share(runs: Sequence[Steps]) -> dict[str, Any]:
+    """What the cache adds to the run time: for each step the median difference of all
+    repetitions, summed over the steps; with the 95 % interval of a bootstrap over repetitions."""
+    rng = random.Random(0)
+    resampled = sorted(_share(rng.choices(runs, k=len(runs))) for _ in range(_RESAMPLED))
+    return {
+        "share": _share(runs),
+        "low": resampled[_RESAMPLED // 40],
+        "high": resampled[-_RESAMPLED // 40],
+        "steps": len(runs[0]),
+        "repetitions": len(runs),
+        "seconds_without": sum(
+            statistics.median(b for _, b in step) for step in zip(*runs, strict=True)
+        ),
+    }
+
+
+def _share(runs: Sequence[Steps]) -> float:
+    steps: list[Steps] = [list(step) for step in zip(*runs, strict=True)]
+    added = sum(statistics.median(a - b for a, b in step) for step in steps)
+    return added / sum(statistics.median(b for _, b in step) for step in steps)
+
+
+def _ignore(request: Request, outcome: Outcome) -> None:
+    """Nobody waits."""
