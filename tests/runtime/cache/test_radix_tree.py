@@ -73,15 +73,27 @@ class TreeMachine(RuleBasedStateMachine):
 
     @rule(ids=SEQUENCES, target=ends)
     def insert(self, ids: Prefix) -> Hold:
+        return self.put(ids, None)
+
+    def put(self, ids: Prefix, start: Node | None) -> Hold:
         slots = np.arange(self.next_slot, self.next_slot + len(ids))
         self.next_slot += len(ids)
-        node, existing = self.tree.insert(array(ids), slots)
+        node, existing = self.tree.insert(array(ids), slots, start)
         assert existing == len(self.cached(ids))
         for n in range(existing, len(ids)):
             self.slots[ids[: n + 1]] = int(slots[n])
         self.touch(ids)
         assert node.end == len(ids)
         return Hold(ids, node)
+
+    @rule(hold=consumes(holds), more=SEQUENCES, target=holds)
+    def store_behind_a_lock(self, hold: Hold, more: Prefix) -> Hold:
+        """The lock goes over to the end of what is stored."""
+        longer = self.put(hold.ids + more[:3], hold.node)
+        self.tree.lock(longer.node, above=hold.node)
+        self.locked.remove(hold.ids)
+        self.locked.append(longer.ids)
+        return longer
 
     @rule(ids=SEQUENCES)
     def find(self, ids: Prefix) -> None:
