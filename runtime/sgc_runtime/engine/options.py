@@ -75,9 +75,10 @@ class EngineOptions:
             value = getattr(self, name)
             if value is not None and not (isinstance(value, int) and value >= 1):
                 raise BackendError(f"{name}={value!r}: give a whole number, at least 1")
-        for name in ("reserve", "claims"):
-            if not 0.0 <= (share := getattr(self, name) or 0.0) <= 1.0:
-                raise BackendError(f"{name}={share}: give a number from 0 to 1")
+        claims = 1.0 if self.claims is None else self.claims
+        for name, share in (("reserve", self.reserve), ("claims", claims)):
+            if not (isinstance(share, int | float) and 0.0 <= share <= 1.0):
+                raise BackendError(f"{name}={share!r}: give a number from 0 to 1")
 
 
 def parse_size(size: int | str) -> int:

@@ -80,6 +80,8 @@ def test_an_empty_prompt_without_bos_is_refused(tmp_path: Path) -> None:
         {"seam": "tight"},
         {"kv_memory": "many"},
         {"reserve": 2.0},
+        {"reserve": "half"},
+        {"claims": -0.5},
     ],
     ids=str,
 )
