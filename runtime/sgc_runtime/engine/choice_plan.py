@@ -9,9 +9,10 @@ import numpy as np
 
 from sgc_runtime.cache.radix_tree import Ids, common_prefix
 from sgc_runtime.engine.request import Prefix
-from sgc_runtime.engine.seams import BLANKS, Seams
+from sgc_runtime.engine.seams import Seams
 from sgc_runtime.engine.stream import TokenStream
 from sgc_runtime.executor.backend import Text
+from sgc_runtime.tokenizer.borders import BLANKS
 
 
 @dataclass(frozen=True, slots=True)

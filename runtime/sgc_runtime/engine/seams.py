@@ -17,6 +17,7 @@ from sgc_runtime.cache.radix_tree import Ids, common_prefix
 from sgc_runtime.engine.options import SEAMS
 from sgc_runtime.engine.vocabulary import Vocabulary
 from sgc_runtime.executor.backend import Text
+from sgc_runtime.tokenizer.borders import BLANKS, inside_character, is_border
 from sgc_runtime.tokenizer.incremental import decode_bytes
 
 MAX_TAIL_IDS = 32  # how far back a border is looked for
@@ -122,9 +123,9 @@ class Seams:
         while at > 0 and data:
             at, size = at - 1, size + len(data)
             before = self._bytes_before(ids, at)
-            long_enough = size >= num_bytes and not _inside_character(data)
+            long_enough = size >= num_bytes and not inside_character(data)
             if long_enough and (
-                shortest or _is_border(before, data) or len(ids) - at >= MAX_TAIL_IDS
+                shortest or is_border(before, data) or len(ids) - at >= MAX_TAIL_IDS
             ):
                 break
             data = before
@@ -158,23 +159,5 @@ class Seams:
         return found
 
 
-BLANKS = b" \t"
-
-
 def _ids(values: Sequence[int]) -> Ids:
     return np.array(values, np.int32)
-
-
-def _inside_character(data: bytes) -> bool:
-    return 0x80 <= data[0] < 0xC0
-
-
-def _is_border(before: bytes, data: bytes) -> bool:
-    """Whether no token reaches over the place between two ids: a blank behind anything but
-    white space, or a line end behind a letter or digit."""
-    if not before:
-        return True
-    last = before[-1:]
-    if data[:1] == b" ":
-        return not last.isspace()
-    return data[:1] in (b"\n", b"\t") and (last.isalnum() or last[0] >= 0x80)

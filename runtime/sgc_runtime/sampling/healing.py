@@ -45,6 +45,11 @@ class TokenPrefixes:
         first, last = self._range(prefix)
         return last > first and len(self._texts[last - 1]) > len(prefix)
 
+    def going_on(self, prefix: bytes, low: int, high: int) -> _Ints:
+        """Ids whose bytes begin with `prefix` and a byte from `low` to `high` behind it."""
+        first = bisect_left(self._texts, prefix + bytes([low]))
+        return self._ids[first : bisect_left(self._texts, _behind(prefix + bytes([high])))]
+
     def _range(self, prefix: bytes) -> tuple[int, int]:
         return bisect_left(self._texts, prefix), bisect_left(self._texts, _behind(prefix))
 

@@ -1,0 +1,134 @@
+"""Whether ids are those that the tokenizer gives for their text, judged in a short window.
+
+A window holds the last ids of a generated text, from a border that no token crosses on. Ids in
+front of the border stay what they are, whatever text follows; so the ids of a window are the right
+ones if and only if its text encodes to them. Where no border is near, the window begins between
+any two ids, and it is believed only while its own ids are what its text encodes to.
+
+Appended text may still change the ids of a window: canonical means canonical as far as it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+from sgc_runtime.constraints.memo import Memo
+from sgc_runtime.executor.backend import Text
+from sgc_runtime.tokenizer.borders import inside_character, is_border
+
+MAX_WINDOW_IDS = 8
+MAX_WINDOW_BYTES = 64
+
+_MEMO_ENTRIES = 50_000
+_MEMO_BYTES = 256  # longer texts are not remembered
+
+
+class Encoder(Protocol):
+    """What of a tokenizer the rule needs; `tokenizer.Tokenizer` is one."""
+
+    def encode_pieces(self, pieces: Iterable[Text], *, start: bool = True) -> list[int]: ...
+
+    def token_bytes(self, token_id: int) -> bytes: ...
+
+
+class Window(NamedTuple):
+    """The end of a generated text.
+
+    Attributes:
+        ids: at most `MAX_WINDOW_IDS`.
+        exact: it begins at a border, or where the generated text does.
+        start: it stands where the tokenizer puts a blank in front of text (see
+            `Tokenizer.at_start`); the blank is the first byte of `ids`, or of what follows.
+    """
+
+    ids: tuple[int, ...] = ()
+    exact: bool = True
+    start: bool = False
+
+
+class Canonical:
+    """The rule for one tokenizer; shared by all constraints over it."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.token_bytes = encoder.token_bytes
+        self._encoder = encoder
+        self._encoded: Memo[tuple[bytes, bool], tuple[int, ...] | None] = Memo(_MEMO_ENTRIES)
+        self._judged: Memo[tuple[Window, int], bool | None] = Memo(_MEMO_ENTRIES)
+
+    def bytes_of(self, ids: Iterable[int]) -> bytes:
+        """The text of ids."""
+        return b"".join(map(self.token_bytes, ids))
+
+    def encode(self, data: bytes, start: bool = False) -> tuple[int, ...] | None:
+        """The ids of text behind other text (`start`: see `Window`).
+
+        Returns:
+            Ids whose bytes are `data`; None where there are none: `data` is cut inside a
+            character, or the tokenizer changes the text.
+        """
+        key = (data, start)
+        if len(data) > _MEMO_BYTES:
+            return self._encode(key)
+        return self._encoded.find(key, self._encode)
+
+    def is_canonical(self, window: Window, token: int) -> bool | None:
+        """Whether the text of `window` and `token` encodes to these ids; None where that cannot
+        be said: the text is cut inside a character, or the window has no border."""
+        ids = window.ids
+        if ids and is_border(self.token_bytes(ids[-1]), self.token_bytes(token)):
+            window = _FRESH
+        return self._judged.find((window, token), self._judge)
+
+    def allows(self, window: Window, token: int) -> bool:
+        """Whether `token` may follow: all but those that are known not to be canonical."""
+        return self.is_canonical(window, token) is not False
+
+    def is_settled(self, window: Window) -> bool:
+        """Whether the window's own ids are what its text encodes to, or nothing is known."""
+        if not window.ids:
+            return True
+        found = self.encode(self.bytes_of(window.ids), window.start)
+        return found is None or found == window.ids
+
+    def _judge(self, key: tuple[Window, int]) -> bool | None:
+        window, token = key
+        if not window.exact and not self.is_settled(window):
+            return None
+        ids = (*window.ids, token)
+        found = self.encode(self.bytes_of(ids), window.start)
+        return None if found is None else found == ids
+
+    def _encode(self, key: tuple[bytes, bool]) -> tuple[int, ...] | None:
+        data, start = key
+        if start and not data.startswith(b" "):
+            return None
+        try:
+            text = data[start:].decode()
+        except UnicodeDecodeError:
+            return None
+        ids = self._encoder.encode_pieces((Text(text),), start=start) if text else []
+        return tuple(ids) if self.bytes_of(ids) == data else None
+
+
+_FRESH = Window()
+
+
+def window_start(ids: list[int], start: int, canonical: Canonical) -> int:
+    """Where the window of `ids` begins, if that of all ids but the last began at `start`.
+
+    It is always the first byte of a character; behind the last id if there is none.
+    """
+    token_bytes, end = canonical.token_bytes, len(ids)
+    last = token_bytes(ids[-1])
+    if end > 1 and is_border(token_bytes(ids[-2]), last):
+        return end - 1
+    if end - start > MAX_WINDOW_IDS:
+        start = end - MAX_WINDOW_IDS
+    size = sum(len(token_bytes(token)) for token in ids[start:])
+    while size > MAX_WINDOW_BYTES and start < end - 1:
+        size -= len(token_bytes(ids[start]))
+        start += 1
+    while start < end and inside_character(token_bytes(ids[start])):
+        start += 1
+    return start

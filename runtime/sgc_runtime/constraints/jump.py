@@ -1,0 +1,161 @@
+"""Plans jumps: text that a constraint forces, as the tokens that the tokenizer gives for it.
+
+The ids since the last border are encoded anew together with the forced text; where they come out
+otherwise they are rolled back. What may still merge with a continuation is held back (`held`).
+Where nothing is forced but the last ids are not what their text encodes to (no other token was
+legal, or a character was completed), a jump puts the right ones in their place.
+
+Source of the method: L. Zheng et al. 2024, "SGLang: Efficient Execution of Structured Language
+Model Programs" (jump-forward decoding); the rules that keep it exact are this project's.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sgc_runtime.constraints.canonical import Canonical, Window
+from sgc_runtime.constraints.held import SafeEnds
+from sgc_runtime.constraints.memo import Memo
+from sgc_runtime.constraints.token_masks import TokenMasks
+from sgc_runtime.sampling.healing import TokenPrefixes
+from sgc_runtime.tokenizer.borders import whole_characters
+
+_PLANS = 20_000
+_STEPS = 50_000
+
+
+class Jump(NamedTuple):
+    """What stands at the end of the ids from now on.
+
+    Attributes:
+        rollback: ids at the end that are taken back; each was generated under the constraint.
+        ids: forced ids that follow, at least one.
+        final: the text is complete with them, and nothing may follow.
+    """
+
+    rollback: int
+    ids: tuple[int, ...]
+    final: bool
+
+
+class Run(NamedTuple):
+    """The bytes that follow a state in every legal text, and whether the text ends with them."""
+
+    data: bytes
+    state: int
+    final: bool
+
+
+class _Place(NamedTuple):
+    window: Window
+    rest: bytes  # of a prefix that stands before the constraint's own text
+    state: int
+
+
+class Planner:
+    """Plans for one constraint over one tokenizer; a plan is a function of window and state.
+
+    Args:
+        masks: the constraint, its masks and its lock.
+        canonical: the tokenizer's rule.
+        prefixes: its tokens by their beginning.
+    """
+
+    def __init__(self, masks: TokenMasks, canonical: Canonical, prefixes: TokenPrefixes) -> None:
+        self.masks = masks
+        self.canonical = canonical
+        self.prefixes = prefixes
+        self._automaton = masks.automaton
+        self._safe_ends = SafeEnds(masks.automaton, canonical, prefixes)
+        self._runs: Memo[int, Run] = Memo(_PLANS)
+        self._plans: Memo[_Place, Jump | None] = Memo(_PLANS)
+        self._steps: Memo[tuple[int, bytes], int] = Memo(_STEPS)
+
+    def run(self, state: int) -> Run:
+        """The forced run behind `state`."""
+        return self._runs.find(state, self._run)
+
+    def walk(self, state: int, data: bytes) -> int:
+        """The state behind `data`, or `DEAD`."""
+        return self._steps.find((state, data), self._walk)
+
+    def plan(self, window: Window, rest: bytes, state: int) -> Jump | None:
+        """What is to be done before a token is sampled; None: nothing.
+
+        Args:
+            window: the last ids.
+            rest: bytes that must come before the constraint's own text.
+            state: behind `rest`.
+        """
+        return self._plans.find(_Place(window, rest, state), self._plan)
+
+    def _run(self, state: int) -> Run:
+        with self.masks.lock:
+            data, behind = self._automaton.forced(state)
+            return Run(data, behind, self._automaton.is_final(behind))
+
+    def _walk(self, key: tuple[int, bytes]) -> int:
+        with self.masks.lock:
+            return self._automaton.walk(*key)
+
+    def _plan(self, place: _Place) -> Jump | None:
+        window, rest, state = place
+        run = self.run(state)
+        forced = rest + run.data
+        if not window.exact and not self.canonical.is_settled(window):
+            if not forced:
+                return None
+            window = Window((), exact=False)
+        jump = self._force(window, rest, state, run) if forced else None
+        return jump or self._correct(window, run.final and not forced)
+
+    def _force(self, window: Window, rest: bytes, state: int, run: Run) -> Jump | None:
+        old = self.canonical.bytes_of(window.ids)
+        data = old + rest + run.data
+        if not old and 0x80 <= data[0] < 0xC0:
+            return self._complete_character(data, run)
+        end = whole_characters(data)
+        if end <= len(old):
+            return None
+        ids = self.canonical.encode(data[:end], window.start)
+        if ids is None:
+            return None
+        final = run.final and end == len(data)
+        if not final:
+            own = data[len(old) + len(rest) : end]
+            if end < len(old) + len(rest):
+                return None
+            with self.masks.lock:
+                behind = self._automaton.walk(state, own)
+                ids = self._safe_ends.tokens(data[:end], ids, behind)
+            if len(self.canonical.bytes_of(ids)) < len(old):
+                return None
+        return _exchange(window.ids, ids, final)
+
+    def _correct(self, window: Window, final: bool) -> Jump | None:
+        """The window's own text in the ids that it encodes to."""
+        if self.canonical.is_settled(window):
+            return None
+        ids = self.canonical.encode(self.canonical.bytes_of(window.ids), window.start)
+        assert ids is not None
+        return _exchange(window.ids, ids, final)
+
+    def _complete_character(self, data: bytes, run: Run) -> Jump | None:
+        """The bytes that complete a character which began out of reach, as byte tokens."""
+        head = len(data) - len(data.lstrip(bytes(range(0x80, 0xC0))))
+        if head == len(data) and not run.final:
+            return None  # a token may hold more than them
+        ids = tuple(self.single_byte(byte) for byte in data[:head])
+        return Jump(0, ids, run.final and head == len(data)) if min(ids) >= 0 else None
+
+    def single_byte(self, byte: int) -> int:
+        """The token that is one byte, -1 if there is none."""
+        found = self.prefixes.starting_with(bytes([byte])).tolist()
+        return next((i for i in found if len(self.canonical.token_bytes(i)) == 1), -1)
+
+
+def _exchange(old: tuple[int, ...], new: tuple[int, ...], final: bool) -> Jump | None:
+    same = 0
+    while same < min(len(old), len(new)) and old[same] == new[same]:
+        same += 1
+    return Jump(len(old) - same, new[same:], final) if new[same:] else None

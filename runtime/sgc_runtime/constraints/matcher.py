@@ -1,0 +1,191 @@
+"""Follows one sample under a constraint: what may come next, and what must."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from sgc_ir.automata.automaton import DEAD
+from sgc_kernels.masks.trie_table import Int32
+from sgc_runtime.constraints.canonical import Window, window_start
+from sgc_runtime.constraints.healed import prefix_mask
+from sgc_runtime.constraints.jump import Jump, Planner
+from sgc_runtime.tokenizer.borders import is_border
+
+_CANDIDATES = 32  # tried for a canonical one before the best is taken as it is
+
+
+class Matcher:
+    """One sample's place in a constraint; all of it is a function of the ids taken so far.
+
+    The order of calls: `jump` until it gives None, each followed by `apply`; then, unless
+    `is_final`, one token out of `mask` (or EOS, where `end_allowed`), by `choose`; `accept`; and
+    so on. The text of the ids begins with `healed`, where ids of the prompt were taken back.
+
+    Args:
+        planner: the constraint over the tokenizer; shared by all its samples.
+        healed: text of the prompt that is generated anew, before the constraint's own.
+        at_start: the tokenizer puts a blank in front of text where the ids begin (see
+            `Tokenizer.at_start`); the blank is no part of the constraint's text.
+
+    Attributes:
+        ids: the tokens so far.
+    """
+
+    def __init__(self, planner: Planner, healed: bytes = b"", at_start: bool = False) -> None:
+        self.ids: list[int] = []
+        self._planner = planner
+        self._automaton = planner.masks.automaton
+        self._canonical = planner.canonical
+        self._healed = healed
+        self._prefix = healed or (b" " if at_start else b"")
+        self._at_start = at_start
+        # Behind each number of ids: the state; below 0: how many bytes of the prefix are missing.
+        self._states = [-len(self._prefix) or self._automaton.start]
+        self._starts = [0]  # where the window begins
+
+    # -- what may come ------------------------------------------------------------------------
+
+    @property
+    def state(self) -> int:
+        """The automaton's state; its start while a prefix is missing."""
+        state = self._states[-1]
+        return state if state >= 0 else self._automaton.start
+
+    @property
+    def rest(self) -> bytes:
+        """Bytes of the prefix that are missing."""
+        state = self._states[-1]
+        return self._prefix[state:] if state < 0 else b""
+
+    @property
+    def end_allowed(self) -> bool:
+        """Whether the text is legal as it is, so that EOS may follow."""
+        state = self._states[-1]
+        return state >= 0 and self._automaton.is_accepting(state)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the text is legal and nothing may follow it."""
+        state = self._states[-1]
+        if state < 0:
+            return False
+        run = self._planner.run(state)
+        return run.final and not run.data
+
+    def mask(self) -> Int32:
+        """The tokens that may come next, see `TokenMasks.mask`; EOS is never in it."""
+        state = self._states[-1]
+        if state >= 0:
+            return self._planner.masks.mask(state)
+        return prefix_mask(self._planner.masks, self.rest, self._automaton.start)
+
+    def allows(self, token: int) -> bool:
+        """Whether `token` is in the mask."""
+        return self._after(self._states[-1], token) is not None
+
+    def choose(self, candidates: Iterable[int]) -> int:
+        """The first of `candidates` that is canonical behind the ids so far.
+
+        Args:
+            candidates: tokens of the mask in order of their score; at least one.
+
+        Returns:
+            The best one where none of the first `_CANDIDATES` is canonical; a jump then puts
+            canonical ids for the same text in its place.
+        """
+        window, best = self._window(), -1
+        for tried, token in enumerate(candidates):
+            if self._canonical.allows(window, token):
+                return token
+            best = token if tried == 0 else best
+            if tried + 1 == _CANDIDATES:
+                break
+        return best
+
+    def is_canonical(self, token: int) -> bool | None:
+        """See `Canonical.is_canonical`, behind the ids so far."""
+        return self._canonical.is_canonical(self._window(), token)
+
+    # -- what comes -----------------------------------------------------------------------------
+
+    def accept(self, token: int) -> bytes:
+        """Take a token, one that `allows` names; its bytes behind the healed text."""
+        before = self._states[-1]
+        after = self._after(before, token)
+        assert after is not None, "a token that the constraint does not allow"
+        self.ids.append(token)
+        self._states.append(after)
+        self._starts.append(window_start(self.ids, self._starts[-1], self._canonical))
+        data = self._canonical.token_bytes(token)
+        return data[-before:] if before < 0 and self._healed else data
+
+    def jump(self) -> Jump | None:
+        """What is forced now, or None."""
+        return self._planner.plan(self._window(), self.rest, self.state)
+
+    def apply(self, jump: Jump) -> list[bytes]:
+        """Roll back and append what `jump` says; the forced tokens' bytes, as of `accept`."""
+        self.rollback(jump.rollback)
+        return [self.accept(token) for token in jump.ids]
+
+    def rollback(self, count: int) -> None:
+        """Forget the last `count` tokens."""
+        if count:
+            assert count <= len(self.ids), "more tokens than there are"
+            del self.ids[-count:]
+            del self._states[-count:]
+            del self._starts[-count:]
+
+    def replay(self, ids: Sequence[int]) -> None:
+        """Be where `ids` lead to from the beginning."""
+        self.rollback(len(self.ids))
+        for token in ids:
+            self.accept(token)
+
+    def fork(self) -> Matcher:
+        """Another sample that goes on from here."""
+        other = Matcher(self._planner, self._healed, self._at_start)
+        other.ids = list(self.ids)
+        other._states = list(self._states)
+        other._starts = list(self._starts)
+        return other
+
+    @property
+    def num_healed(self) -> int:
+        """How many of the first ids hold nothing but healed text."""
+        if not self._healed:
+            return 0
+        return sum(1 for _ in self._inside_healed())
+
+    # -- below ----------------------------------------------------------------------------------
+
+    def _inside_healed(self) -> Iterator[int]:
+        size = 0
+        for token in self.ids:
+            size += len(self._canonical.token_bytes(token))
+            if size > len(self._healed):
+                return
+            yield token
+
+    def _window(self) -> Window:
+        start, ids = self._starts[-1], self.ids
+        exact = start == 0
+        if not exact and start < len(ids):
+            token_bytes = self._canonical.token_bytes
+            exact = is_border(token_bytes(ids[start - 1]), token_bytes(ids[start]))
+        return Window(tuple(ids[start:]), exact, self._at_start and start == 0)
+
+    def _after(self, state: int, token: int) -> int | None:
+        """The state behind `token`, or None where it is not allowed."""
+        data = self._canonical.token_bytes(token)
+        if state < 0:
+            rest = self._prefix[state:]
+            if len(data) < len(rest):
+                return state + len(data) if data and rest.startswith(data) else None
+            if not data.startswith(rest):
+                return None
+            data, state = data[len(rest) :], self._automaton.start
+        elif not data:
+            return None
+        after = self._planner.walk(state, data)
+        return after if after != DEAD else None

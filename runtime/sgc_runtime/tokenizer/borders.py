@@ -1,0 +1,34 @@
+"""Places between bytes of text that no token crosses, and ends of characters."""
+
+from __future__ import annotations
+
+BLANKS = b" \t"
+
+
+def inside_character(data: bytes) -> bool:
+    """Whether `data` begins behind the first byte of a character."""
+    return 0x80 <= data[0] < 0xC0
+
+
+def is_border(before: bytes, data: bytes) -> bool:
+    """Whether no token reaches over the place between two ids, whatever follows: a blank behind
+    anything but white space, or a line end behind a letter or digit."""
+    if not before:
+        return True
+    last = before[-1:]
+    if data[:1] == b" ":
+        return not last.isspace()
+    return data[:1] in (b"\n", b"\t") and (last.isalnum() or last[0] >= 0x80)
+
+
+def whole_characters(data: bytes) -> int:
+    """How many bytes of `data`, cut anywhere out of UTF-8, are left without the character that is
+    incomplete at its end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte >= 0xC0:
+            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(data) - back if length > back else len(data)
+        if byte < 0x80:
+            break
+    return len(data)
