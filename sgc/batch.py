@@ -1,4 +1,9 @@
-"""Runs rows side by side, a bounded number at a time, and gives their states in order."""
+"""Runs rows side by side, a bounded number at a time, and gives their states in order.
+
+Not the runner of `sgc.cli.batch`, because it is pulled where that one pushes: rows are taken from
+the caller's iterable on the caller's own thread, no further than the caller has got, and states
+are given in order to a consumer that may stop at any of them.
+"""
 
 from __future__ import annotations
 

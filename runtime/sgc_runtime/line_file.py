@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -19,27 +20,25 @@ class LineFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], mode: Literal["w", "a"]) -> None:
-        self._file = FileIO(os.fspath(path), mode)
-        self._can_be_cut = self._file.seekable()
-        self._size = self._file.seek(0, os.SEEK_END) if self._can_be_cut else 0
+        self._file = FileIO(os.fspath(path), "a")  # each write goes to the end, whoever else writes
+        if mode == "w" and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            self._file.truncate(0)
 
     def write(self, lines: str) -> None:
         """Write lines with their ends. Raises OSError; the file then ends as it did before."""
-        left = memoryview(lines.encode())
-        size = len(left)
+        data = memoryview(lines.encode())
+        written = 0
         try:
-            while left:
-                left = left[self._file.write(left) :]
+            while written < len(data):
+                written += self._file.write(data[written:])
         except OSError:
-            self._cut()
+            if written:
+                self._cut(written)
             raise
-        self._size += size
 
-    def _cut(self) -> None:
-        if self._can_be_cut:
-            with suppress(OSError):  # of a disk that is gone, nothing can be taken back
-                self._file.truncate(self._size)
-                self._file.seek(self._size)
+    def _cut(self, num_bytes: int) -> None:
+        with suppress(OSError):  # from a pipe, or a disk that is gone, nothing can be taken back
+            self._file.truncate(self._file.tell() - num_bytes)
 
     def sync(self) -> None:
         """Bring it to the disk. Raises OSError."""

@@ -1,4 +1,9 @@
-"""Runs rows: reads ahead of the running ones, starts each, and hands over what finishes."""
+"""Runs rows: reads ahead of the running ones, starts each, and hands over what finishes.
+
+Not the runner of `sgc.batch`, because it pushes where that one is pulled: rows come from a thread
+of their own (standard input may block for long), are handed over as they finish (the journal and
+the output put them into order, on the disk), and an interrupt or a tick may come between any two.
+"""
 
 from __future__ import annotations
 

@@ -12,10 +12,13 @@ from sgc_runtime.executor.backend import Backend
 
 
 def recording(backend: Backend, path: Path, append: bool) -> Backend:
-    """`backend`, with every call written to `path`."""
+    """`backend`, with every call written to `path`. Raises CommandError."""
     from sgc_runtime.backends.record import RecordingBackend
 
-    return RecordingBackend(backend, path, append)
+    try:
+        return RecordingBackend(backend, path, append)
+    except BackendError as error:
+        raise CommandError(str(error), "give another path to --record") from error
 
 
 def replaying(path: Path, backend: str | None, engine: Mapping[str, Any]) -> Backend:

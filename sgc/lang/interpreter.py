@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 from collections.abc import Mapping
 from typing import Any
@@ -25,14 +24,7 @@ async def interpret(
     """
     ctx.stream_text = True  # the body may ask for `s.stream("v")` at any time
     root = Stream(ctx)
-    try:
-        done = Body(ctx, spec, root).start(values, context)
-        await ctx.wait_idle()
-    except asyncio.CancelledError:
-        ctx.cancel()
-        raise
-    finally:
-        ctx.close()
+    done = await ctx.run_to_end(lambda: Body(ctx, spec, root).start(values, context))
     return _finished(root, done, ctx)
 
 

@@ -112,17 +112,23 @@ def test_interrupt_keeps_what_is_finished(tmp_path: Path, text: str, mode: str) 
     assert [json.loads(line)["index"] for line in out.read_text().splitlines()] == [0, 2, 3, 5]
 
 
-def test_interrupt_while_a_program_file_runs(tmp_path: Path) -> None:
-    (tmp_path / "work.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(60)\n")
+def started(folder: Path) -> subprocess.Popen[str]:
+    """A run of work.py that has got to where it says so."""
     process = subprocess.Popen(
         [sys.executable, "-m", "sgc", "run", "work.py"],
-        cwd=tmp_path,
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "here\n"
+    return process
+
+
+def test_interrupt_while_a_program_file_runs(tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(60)\n")
+    process = started(tmp_path)
     seconds, err = interrupt(process)
     assert (process.returncode, err) == (130, "sgc: error: interrupted\n")
     assert seconds < LIMIT_S
@@ -134,15 +140,7 @@ def test_interrupt_in_a_call_that_python_cannot_leave(tmp_path: Path) -> None:
         "import hashlib\nprint('here', flush=True)\n"
         "hashlib.pbkdf2_hmac('sha256', b'a', b'b', 200_000_000)\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sgc", "run", "work.py"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "here\n"
+    process = started(tmp_path)
     time.sleep(0.2)
     seconds, err = interrupt(process)
     assert (process.returncode, err) == (130, "sgc: error: interrupted\n")

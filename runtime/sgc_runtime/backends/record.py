@@ -39,7 +39,10 @@ class RecordingBackend:
         append: go on with a file that is there, instead of emptying it.
 
     The file is opened for the first record: until then whatever was there stays, and nothing is
-    made. A call whose record cannot be written fails with RecordError.
+    made.
+
+    Raises RecordError for a file that is there and cannot be written, or in a folder that is not; a
+    call whose record cannot be written fails with RecordError.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class RecordingBackend:
         self._append_to_file = append
         self._file: LineFile | None = None
         self._closed = False
+        self._check()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.backend, name)
@@ -102,6 +106,15 @@ class RecordingBackend:
         except OSError as error:
             why = error.strerror or error
             raise RecordError(f"cannot record to {self._path}: {why}") from error
+
+    def _check(self) -> None:
+        try:
+            if os.path.exists(self._path):
+                LineFile(self._path, "a").close()
+            else:
+                os.stat(os.path.dirname(self._path) or ".")
+        except OSError as error:
+            raise RecordError(f"cannot write {self._path}: {error.strerror or error}") from error
 
     def _opened(self) -> LineFile:
         if self._append_to_file and os.path.isfile(self._path):

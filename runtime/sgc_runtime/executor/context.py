@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sgc_ir.errors import DeadlineError, GenerationError
 from sgc_ir.params import Usage
@@ -26,6 +26,9 @@ def give_place(error: BaseException, place: Mapping[str, Any]) -> None:
     for name, value in place.items():
         if getattr(error, name, None) is None:
             setattr(error, name, value)
+
+
+T = TypeVar("T")
 
 
 class Abortable(Protocol):
@@ -145,6 +148,19 @@ class RunContext:
         future = asyncio.get_running_loop().create_future()
         self._idle.then(lambda _: None if future.done() else future.set_result(None))
         await future
+
+    async def run_to_end(self, begin: Callable[[], T]) -> T:
+        """What `begin()` gives, once all that it began has ended; then the backend streams are
+        closed. Cancelling it cancels the row."""
+        try:
+            begun = begin()
+            await self.wait_idle()
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        finally:
+            self.close()
+        return begun
 
     def spawn(self, coro: Coroutine[Any, Any, None], node: str) -> None:
         """Run `coro`, a call of `node`, as a task that `cancel` cancels."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -63,17 +62,14 @@ async def execute(
     chain = EffectChain() if executable.has_effects else None
     run = GraphRun(executable, tools or {}, _HANDLERS)
     frame = Frame(run, program.graph, root, params, (), chain)
-    try:
+
+    def begin() -> None:
         ctx.enter()
         frame.start()
         frame.dispatched.then(lambda _: root.close())
         ctx.leave()
-        await ctx.wait_idle()
-    except asyncio.CancelledError:
-        ctx.cancel()
-        raise
-    finally:
-        ctx.close()
+
+    await ctx.run_to_end(begin)
     return _state(frame, program)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,27 @@ def test_a_replay_gives_what_was_recorded(tmp_path: Path, template: Any, mode: s
     assert run(replay, "abc", mode=mode) == recorded
     assert run(ReplayBackend(tmp_path / "r"), "abc", parallel=1) == recorded
     replay.close()
+
+
+def test_a_record_on_a_full_disk_keeps_whole_lines(tmp_path: Path) -> None:
+    recording = RecordingBackend(scripted(), tmp_path / "r")
+    recorded = run(recording, "a")
+    size = (tmp_path / "r").stat().st_size
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, before[1]))
+    try:
+        with pytest.raises(sgc.GenerationError, match=r"cannot record to .*: File too large"):
+            run(recording, "b")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert (tmp_path / "r").stat().st_size == size
+    later = run(recording, "c")
+    recording.close()
+    replay = ReplayBackend(tmp_path / "r")
+    assert run(replay, "a") == recorded
+    assert run(replay, "c") == later
 
 
 def test_a_call_recorded_several_times_is_served_in_order(tmp_path: Path) -> None:
