@@ -103,6 +103,7 @@ class Automaton:
             )
         if state == len(self.rows):
             self._grow()
+        self.rows[state] = UNKNOWN
         self._nodes.append(node)
         self._expanded.append(False)
         self._states[node.id] = state
@@ -111,7 +112,9 @@ class Automaton:
 
     def _grow(self) -> None:
         size = len(self.rows)
-        self.rows = np.concatenate([self.rows, np.full((size, 256), UNKNOWN, np.int32)])
+        rows = np.empty((2 * size, 256), np.int32)  # what no state uses yet takes no memory
+        rows[:size] = self.rows
+        self.rows = rows
         self.accepting = np.concatenate([self.accepting, np.zeros(size, np.bool_)])
 
     def expanded(self, state: int) -> bool:

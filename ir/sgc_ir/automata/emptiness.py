@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
 from sgc_ir.automata.nodes import (
@@ -36,31 +37,58 @@ def find_alive(pool: Pool, node: Node) -> None:
             searches.append(_search(pool, missing))
 
 
+class _Frontier:
+    """Expressions to look at, given out depth first and breadth first in turns.
+
+    The first finds a text through many independent demands, the second one out of a long count.
+    """
+
+    def __init__(self, start: Node) -> None:
+        self.seen = {start.id: start}
+        self.parents: dict[int, Node] = {}
+        self.looked = 0
+        self._deep = deque([start])
+        self._broad = deque([start])
+        self._done: set[int] = set()
+
+    def next(self) -> Node | None:
+        """An expression that was not given out before; None when there are no more."""
+        self.looked += 1
+        while self._deep and self._broad:
+            node = self._deep.pop() if self.looked & 1 else self._broad.popleft()
+            if node.id not in self._done:
+                self._done.add(node.id)
+                return node
+        return None
+
+    def add(self, parent: Node, nodes: Iterable[Node]) -> None:
+        """Add what is new among `nodes`, which `parent` leads to; the last is looked at first."""
+        deepen = self._deep.append if self.looked & 1 else self._deep.appendleft
+        for node in nodes:
+            if node.alive is not False and node.id not in self.seen:
+                self.seen[node.id] = node
+                self.parents[node.id] = parent
+                deepen(node)
+                self._broad.append(node)
+
+
 def _search(pool: Pool, start: Node) -> _Search:
-    """Depth first from `start` to an expression that surely holds a text."""
-    seen = {start.id: start}
-    parents: dict[int, Node] = {}
-    stack = [start]
-    while stack:
+    """From `start` to an expression that surely holds a text."""
+    frontier = _Frontier(start)
+    while (node := frontier.next()) is not None:
         pool.tick()
-        node = stack.pop()
         if node.nullable or node.alive:
-            _mark_path(node, parents)
+            _mark_path(node, frontier.parents)
             return
         if isinstance(node, Sequence) and node.head.alive is None:
             yield node.head
-        for following in _edges(pool, node):
-            if following.alive is False or following.id in seen:
-                continue
-            seen[following.id] = following
-            parents[following.id] = node
-            stack.append(following)
-        if len(seen) > pool.limits.explored:
+        frontier.add(node, reversed(_edges(pool, node)))  # low bytes first
+        if frontier.looked > pool.limits.explored:
             raise ConstraintError(
                 f"no legal text found among {pool.limits.explored} expressions; "
                 "make the lookahead, exclusion or intersection smaller"
             )
-    for node in seen.values():  # nothing that was reached ends
+    for node in frontier.seen.values():  # nothing that was reached ends
         node.alive = False
 
 

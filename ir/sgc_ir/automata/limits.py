@@ -20,7 +20,7 @@ class Limits:
         depth: nesting of the source (groups, schemas, rules).
     """
 
-    seconds: float = 1.0
+    seconds: float = 0.8
     nodes: int = 1_000_000
     states: int = 200_000
     explored: int = 20_000
@@ -32,7 +32,8 @@ _BETWEEN_LOOKS = 512
 
 
 class Watch:
-    """A deadline in processor time of this thread, looked at after some hundred pieces of work."""
+    """A deadline in processor time of this thread, looked at after some hundred pieces of work
+    (asking for that time is a system call; most work is done before the first look)."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -41,7 +42,7 @@ class Watch:
     def restart(self, what: str) -> None:
         """Begin anew; `what` names the work in the message."""
         self._what = what
-        self._end = time.thread_time() + self._seconds
+        self._end: float | None = None  # set at the first look
         self._due = _BETWEEN_LOOKS
 
     def tick(self, pieces: int = 1) -> None:
@@ -49,7 +50,13 @@ class Watch:
         self._due -= pieces
         if self._due < 0:
             self._due = _BETWEEN_LOOKS
-            if time.thread_time() > self._end:
-                raise ConstraintError(
-                    f"{self._what} took longer than {self._seconds:g} s; make it smaller"
-                )
+            self._look()
+
+    def _look(self) -> None:
+        now = time.thread_time()
+        if self._end is None:
+            self._end = now + self._seconds
+        elif now > self._end:
+            raise ConstraintError(
+                f"{self._what} took longer than {self._seconds:g} s; make it smaller"
+            )

@@ -18,6 +18,7 @@ from sgc_ir.automata.nodes import (
     Empty,
     Epsilon,
     Intersection,
+    Lazy,
     Literal,
     Node,
     Reference,
@@ -151,8 +152,9 @@ class Pool:
             return self.epsilon
         if low == 1 and high == 1:
             return body
-        if isinstance(body, Repeat) and body.low <= 1 and body.high is None and low <= 1:
-            return self.repeat(body.body, min(low, body.low), None)
+        if isinstance(body, Repeat) and _gapless(body, low, high):
+            longest = None if high is None or body.high is None else high * body.high
+            return self.repeat(body.body, low * body.low, longest)
         key = (Repeat, body.id, low, high)
         found = self._interned.get(key)
         return found or self._keep(key, Repeat(self._number(), body, low, high))
@@ -170,6 +172,18 @@ class Pool:
         found = self._interned.get(key)
         return found or self._keep(key, Delayed(self._number(), name, nullable, make))
 
+    def lazy(self, name: str, make: Callable[[], Row], nullable: bool = False) -> Node:
+        """A state of an automaton written by hand; one name, one state.
+
+        Args:
+            name: the same in every process, and of no other state of this automaton.
+            make: gives the row when it is first asked for.
+            nullable: whether the empty text is in it. Some text has to be.
+        """
+        key = (Lazy, name)
+        found = self._interned.get(key)
+        return found or self._keep(key, Lazy(self._number(), name, nullable, make))
+
     def optional(self, body: Node) -> Node:
         return self.union([body, self.epsilon])
 
@@ -182,6 +196,7 @@ class Pool:
                     kept[part.id] = part
         if self.text.id in kept:
             return self.text
+        self.tick(len(kept))
         parts = self._factored(kept) if len(kept) > 1 else list(kept.values())
         if self.epsilon in parts and any(p.nullable for p in parts if p is not self.epsilon):
             parts.remove(self.epsilon)
@@ -356,6 +371,17 @@ class Pool:
         if node.alive is None:
             find_alive(self, node)
         return bool(node.alive)
+
+
+def _gapless(inner: Repeat, low: int, high: int | None) -> bool:
+    """Whether `low` to `high` times `inner` is one repetition: k and k + 1 times `inner` have
+    counts that touch, which holds for every k when it does for the least."""
+    if low == high or (inner.high is None and low):
+        return True
+    if low == 0:
+        return inner.low <= 1
+    assert inner.high is not None
+    return low * inner.high + 1 >= (low + 1) * inner.low
 
 
 def _absorbed(parts: list[Node]) -> list[Node]:

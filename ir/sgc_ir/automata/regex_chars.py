@@ -37,14 +37,15 @@ _CATEGORIES = {
     "CATEGORY_WORD": r"\w",
     "CATEGORY_NOT_WORD": r"\W",
 }
-_MATTERING = re.IGNORECASE | re.ASCII  # flags that change what a set holds
+_IGNORECASE, _ASCII = int(re.IGNORECASE), int(re.ASCII)
+_MATTERING = _IGNORECASE | _ASCII  # flags that change what a set holds
 _BLOCK = 256
 
 
 @lru_cache(maxsize=4096)
 def literal(code: int, flags: int) -> Ranges:
     """What the character `code` matches under `flags`."""
-    if not flags & re.IGNORECASE:
+    if not flags & _IGNORECASE:
         return ((code, code),)
     return _ignoring_case((("LITERAL", code),), flags & _MATTERING)
 
@@ -52,14 +53,14 @@ def literal(code: int, flags: int) -> Ranges:
 @lru_cache(maxsize=4096)
 def one_of(items: tuple[Item, ...], flags: int) -> Ranges:
     """What a bracketed set matches under `flags`; surrogates may be in the result."""
-    if flags & re.IGNORECASE:
+    if flags & _IGNORECASE:
         return _ignoring_case(items, flags & _MATTERING)
-    return _plain(items, flags & re.ASCII)
+    return _plain(items, flags & _ASCII)
 
 
 def word(flags: int) -> Ranges:
     """The word characters, which `\\b` goes by, under `flags`."""
-    return _category(r"\w", flags & re.ASCII)
+    return _category(r"\w", flags & _ASCII)
 
 
 def _plain(items: tuple[Item, ...], flags: int) -> Ranges:
@@ -81,7 +82,7 @@ def _ignoring_case(items: tuple[Item, ...], flags: int) -> Ranges:
     text, ranges = _cased()
     engine = re.compile(_written(items), flags)
     cased = normalize((code, code) for code in map(ord, engine.findall(text)))
-    return union(intersect(_plain(items, flags & re.ASCII), complement(ranges)), cased)
+    return union(intersect(_plain(items, flags & _ASCII), complement(ranges)), cased)
 
 
 def _written(items: tuple[Item, ...]) -> str:
@@ -103,7 +104,7 @@ def _written(items: tuple[Item, ...]) -> str:
 def _category(escape: str, flags: int) -> Ranges:
     if escape.isupper():
         return complement(_category(escape.lower(), flags))
-    if flags & re.ASCII:
+    if flags & _ASCII:
         text = "".join(map(chr, range(128)))
     else:
         text = _every_code_point()

@@ -23,7 +23,9 @@ from sgc_ir.automata.regex_tree import (
 from sgc_ir.automata.utf8 import ALL_CHARS, Ranges
 from sgc_ir.errors import ConstraintError
 
-_TYPE_FLAGS = re.ASCII | re.LOCALE | re.UNICODE
+# Plain numbers: operations on the members of `re.RegexFlag` are slow.
+_IGNORECASE, _DOTALL, _MULTILINE = int(re.IGNORECASE), int(re.DOTALL), int(re.MULTILINE)
+_TYPE_FLAGS = int(re.ASCII | re.LOCALE | re.UNICODE)
 _MAX_BEHIND = 256  # character sets of one lookbehind; each is a bit of the left context
 _REFUSED = {
     "GROUPREF": "a back-reference",
@@ -42,19 +44,36 @@ def read(tree: Any, flags: int) -> Piece:
     """
     parts: list[Piece] = []
     letters: list[str] = []
+    cased = not flags & _IGNORECASE
     for op, value in tree:
-        name = str(op)
-        if name == "LITERAL" and not flags & re.IGNORECASE:
+        name = op.name
+        if cased and name == "LITERAL":
             letters.append(chr(value))
             continue
         if letters:
             parts.append(Text("".join(letters)))
             letters = []
         part = _read_item(name, value, flags)
-        parts += part.parts if isinstance(part, Concat) else (part,)
+        for one in part.parts if isinstance(part, Concat) else (part,):
+            _append(parts, one)
     if letters:
         parts.append(Text("".join(letters)))
     return parts[0] if len(parts) == 1 else Concat(tuple(parts))
+
+
+def _append(parts: list[Piece], part: Piece) -> None:
+    """Add `part`, or add its counts to those of the last one where both repeat the same."""
+    last = parts[-1] if parts else None
+    if (
+        isinstance(part, Times)
+        and isinstance(last, Times)
+        and not part.asserts
+        and part.body == last.body
+    ):
+        high = None if part.high is None or last.high is None else part.high + last.high
+        parts[-1] = Times(part.body, part.low + last.low, high)
+    else:
+        parts.append(part)
 
 
 def _read_item(name: str, value: Any, flags: int) -> Piece:
@@ -63,9 +82,9 @@ def _read_item(name: str, value: Any, flags: int) -> Piece:
     if name == "NOT_LITERAL":
         return Chars(regex_chars.one_of((("NEGATE", None), ("LITERAL", value)), flags))
     if name == "IN":
-        return Chars(regex_chars.one_of(tuple((str(op), _plain(av)) for op, av in value), flags))
+        return Chars(regex_chars.one_of(tuple([(op.name, _plain(av)) for op, av in value]), flags))
     if name == "ANY":
-        return Chars(ALL_CHARS if flags & re.DOTALL else regex_chars.NOT_NEWLINE)
+        return Chars(ALL_CHARS if flags & _DOTALL else regex_chars.NOT_NEWLINE)
     if name == "SUBPATTERN":
         _, added, removed, body = value
         return read(body, _combined(flags, added, removed))
@@ -106,7 +125,7 @@ def _read_repeat(value: Any, flags: int) -> Piece:
 
 
 def _read_position(name: str, flags: int) -> Piece:
-    lines = bool(flags & re.MULTILINE)
+    lines = bool(flags & _MULTILINE)
     if name in ("AT_BEGINNING", "AT_BEGINNING_STRING"):
         return Begin(lines and name == "AT_BEGINNING")
     if name == "AT_END":
