@@ -52,11 +52,25 @@ def _problem(result: Any, vocab_size: int | None) -> str:
         return f"a {type(result).__name__} in place of a result"
     if type(result.text) is not str:
         return f"a text of type {type(result.text).__name__}"
-    for name, wanted in _FIELDS:
-        value = getattr(result, name)
-        if not isinstance(value, wanted):
-            return f"{name} of type {type(value).__name__}"
+    if not _has_usual_types(result):
+        for name, wanted in _FIELDS:
+            value = getattr(result, name)
+            if not isinstance(value, wanted):
+                return f"{name} of type {type(value).__name__}"
     return _problem_of_ids(result.token_ids, vocab_size) if len(result.token_ids) else ""
+
+
+def _has_usual_types(result: CallResult) -> bool:
+    """The check of `_FIELDS` for what nearly every result is; a tenth of the time."""
+    return (
+        type(result.token_ids) is list
+        and type(result.meta) is dict
+        and type(result.usage) is Usage
+        and type(result.finish_reason) is str
+        and type(result.residual) is str
+        and type(result.pending) is bytes
+        and type(result.rolled_back) is int
+    )
 
 
 def _problem_of_ids(ids: Sequence[int], vocab_size: int | None) -> str:
