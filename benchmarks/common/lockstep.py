@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.common.bare_engine import SilentModel
 from benchmarks.common.sgc_engine import SgcEngine
 from sgc_ir.params import SamplingParams
 from sgc_runtime.cache.kv_pool import KVPool
@@ -36,13 +37,22 @@ class Lockstep:
         engine: whose model computes; its own thread must be idle.
         prompts: ids.
         length: tokens of each gen.
+        silent: with a model that computes nothing instead, so that only the rest of a step is
+            timed, and hardly any noise.
     """
 
-    def __init__(self, engine: SgcEngine, prompts: Sequence[Sequence[int]], length: int) -> None:
+    def __init__(
+        self,
+        engine: SgcEngine,
+        prompts: Sequence[Sequence[int]],
+        length: int,
+        silent: bool = False,
+    ) -> None:
         self._loaded, self._length = engine.loaded, length
         self._prompts = [[1_000 + i, *ids[1:]] for i, ids in enumerate(prompts)]
         core = engine.loaded.engine.core
-        self._model, slots = core._model, core.cache.num_slots
+        self._model = SilentModel(self._loaded.vocab_size) if silent else core._model
+        slots = core.cache.num_slots
         keys = core._kv.k
         _, heads, dim = keys[0].shape
         shape = (len(keys), slots, heads, dim)
@@ -83,27 +93,30 @@ class Lockstep:
         )
 
 
-def added_share(runs: Sequence[Steps]) -> dict[str, Any]:
-    """What the cache adds to the run time: for each step the median difference of all
+def seconds_without(runs: Sequence[Steps]) -> float:
+    """Of one run without the cache: the medians of all its steps."""
+    steps: list[Steps] = [list(step) for step in zip(*runs, strict=True)]
+    return sum(statistics.median(b for _, b in step) for step in steps)
+
+
+def added_share(runs: Sequence[Steps], run_s: float) -> dict[str, Any]:
+    """What the cache adds to a run of `run_s` seconds: for each step the median difference of all
     repetitions, summed over the steps; with the 95 % interval of a bootstrap over repetitions."""
     rng = random.Random(0)
-    resampled = sorted(_share(rng.choices(runs, k=len(runs))) for _ in range(_RESAMPLED))
+    resampled = sorted(_added(rng.choices(runs, k=len(runs))) for _ in range(_RESAMPLED))
     return {
-        "share": _share(runs),
-        "low": resampled[_RESAMPLED // 40],
-        "high": resampled[-_RESAMPLED // 40],
+        "share": _added(runs) / run_s,
+        "low": resampled[_RESAMPLED // 40] / run_s,
+        "high": resampled[-_RESAMPLED // 40] / run_s,
+        "added_ms": 1e3 * _added(runs),
         "steps": len(runs[0]),
         "repetitions": len(runs),
-        "seconds_without": sum(
-            statistics.median(b for _, b in step) for step in zip(*runs, strict=True)
-        ),
     }
 
 
-def _share(runs: Sequence[Steps]) -> float:
+def _added(runs: Sequence[Steps]) -> float:
     steps: list[Steps] = [list(step) for step in zip(*runs, strict=True)]
-    added = sum(statistics.median(a - b for a, b in step) for step in steps)
-    return added / sum(statistics.median(b for _, b in step) for step in steps)
+    return sum(statistics.median(a - b for a, b in step) for step in steps)
 
 
 def _ignore(request: Request, outcome: Outcome) -> None:
