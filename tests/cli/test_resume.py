@@ -369,3 +369,16 @@ def test_two_names_of_one_output_have_one_journal(bench: Bench) -> None:
     assert bench.run("--resume").code == 0
     assert bench.read("real.jsonl").count("\n") == 3
     assert not list(bench.folder.glob("*.journal*"))
+
+
+def test_rows_may_end_as_on_windows(bench: Bench) -> None:
+    assert bench.run().code == 0
+    plain = bench.read()
+    rows = bench.read("rows.jsonl").replace("\n", "\r\n")
+    (bench.folder / "windows.jsonl").write_bytes(b"\xef\xbb\xbf" + rows.encode())
+    bench.broken = {"second Bo"}
+    assert bench.run(inputs="windows.jsonl").code == 1
+    bench.broken = set()
+    refused(bench.run("--resume"), "inputs is another one")
+    assert bench.run("--resume", inputs="windows.jsonl").code == 0
+    assert bench.read() == plain
