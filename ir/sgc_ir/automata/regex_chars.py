@@ -63,6 +63,16 @@ def word(flags: int) -> Ranges:
     return _category(r"\w", flags & _ASCII)
 
 
+@cache
+def _shorthands() -> dict[Ranges, str]:
+    return {ALL_CHARS: "."} | {_category(name, 0): name for name in _CATEGORIES.values()}
+
+
+def shorthand(ranges: Ranges) -> str | None:
+    """How `ranges` are called in a pattern under the flag s, where they have a name."""
+    return _shorthands().get(ranges)
+
+
 def _plain(items: tuple[Item, ...], flags: int) -> Ranges:
     negated = bool(items) and items[0][0] == "NEGATE"
     parts: list[Ranges] = []
