@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ import numpy.typing as npt
 from sgc_ir.params import SamplingParams
 from sgc_runtime.sampling.healing import Healing
 from sgc_runtime.sampling.token_counts import Ints, TokenCounts
+
+if TYPE_CHECKING:
+    from sgc_runtime.sampling.constraint import TokenRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class SamplingRow:
     """State of one sample; it outlives retraction, so a retracted sample goes on unchanged.
 
     Attributes:
-        step: number of tokens sampled so far; with `seed` it decides the next random number.
+        step: number of tokens so far; with `seed` it decides the next random number.
         held_back: ids that may not be sampled before `params.min_tokens` tokens (EOS, stop ids).
         counts: occurrences of each sampled id; kept only when a penalty asks for it.
         seen: those of prompt and sample; kept only for the repetition penalty.
@@ -34,17 +38,27 @@ class SamplingRow:
         healing: text of the prompt that the first tokens must spell, or None.
         max_new: tokens that may be sampled, `params.max_tokens` and those that heal.
         num_healed: tokens so far that hold nothing but such text; they count as prompt.
+        rule: the constraint, or None.
+        end_ids: ids that may end a text that the constraint calls complete.
+        mask: packed bits of the ids that the constraint allows next, as `prepare` found it.
+        allowed_mass: sum of the log-probabilities of all allowed ids together, over ids sampled.
+        num_masked: how many ids were sampled under a mask.
     """
 
     __slots__ = (
+        "allowed_mass",
         "bias",
         "bias_ids",
         "counts",
+        "end_ids",
         "healing",
         "held_back",
+        "mask",
         "max_new",
         "num_healed",
+        "num_masked",
         "params",
+        "rule",
         "seed",
         "seen",
         "step",
@@ -57,6 +71,8 @@ class SamplingRow:
         prompt: Sequence[int] | npt.NDArray[np.int32] = (),
         held_back: Collection[int] = (),
         healing: Healing | None = None,
+        rule: TokenRule | None = None,
+        end_ids: Collection[int] = (),
     ) -> None:
         self.params = params
         self.seed = seed
@@ -70,6 +86,14 @@ class SamplingRow:
         self.healing = healing
         self.max_new = params.max_tokens + (healing.num_ids if healing is not None else 0)
         self.num_healed = 0
+        self.rule, self.end_ids = rule, frozenset(end_ids)
+        self.mask: npt.NDArray[np.int32] | None = None
+        self.allowed_mass = 0.0
+        self.num_masked = 0
+
+    @property
+    def wants_logprobs(self) -> bool:
+        return self.params.logprobs or self.params.top_logprobs > 0
 
     @property
     def plain(self) -> bool:
@@ -92,14 +116,45 @@ class SamplingRow:
     def held_back_now(self) -> Collection[int]:
         return self.held_back if self.step - self.num_healed < self.params.min_tokens else ()
 
+    def prepare(self) -> bool:
+        """Find the mask of the next token; False where there is none that may follow.
+
+        Raises:
+            ConstraintError: the constraint passes one of its limits.
+        """
+        assert self.rule is not None
+        words = self.rule.mask()
+        ends = self.end_ids - frozenset(self.held_back_now) if self.rule.end_allowed else ()
+        if ends:
+            words = words.copy()
+            for token in ends:
+                if token < 32 * len(words):
+                    words[token >> 5] |= np.uint32(1 << (token & 31)).view(np.int32)
+        self.mask = words
+        return bool(words.any())
+
+    def weigh(self, share: float) -> None:
+        """Count one sampling, in which the allowed ids together had the log-probability `share`."""
+        self.allowed_mass += share
+        self.num_masked += 1
+
+    def take_back(self, tokens: Sequence[int]) -> None:
+        """Undo `advance` for the last tokens, which do not heal."""
+        self.step -= len(tokens)
+        for token in tokens:
+            self._count(token, -1)
+
     def advance(self, token: int) -> None:
-        """Count a sampled token."""
+        """Count one more token."""
         self.step += 1
         if self.healing is not None and self.heals and not self.healing.take(token):
             self.num_healed += 1
             return
+        self._count(token, 1)
+
+    def _count(self, token: int, times: int) -> None:
         p = self.params
         if p.frequency_penalty != 0.0 or p.presence_penalty != 0.0:
-            self.counts.add(token)
+            self.counts.add(token, times)
         if p.repetition_penalty != 1.0:
-            self.seen.add(token)
+            self.seen.add(token, times)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
+from sgc_runtime.sampling.constraint import allowed_shares, by_score, first_canonical, mask_logits
 from sgc_runtime.sampling.draw import draw, noise_count
 from sgc_runtime.sampling.filters import filter_probs
 from sgc_runtime.sampling.logprobs import token_logprobs
@@ -16,16 +17,18 @@ from sgc_runtime.sampling.row import SamplingRow, TokenLogprobs
 from sgc_runtime.sampling.uniform import uniform
 
 _HOTTEST = 1e38  # all ids are alike long before, and beyond float32 those ruled out are no numbers
+_STEP_BITS = 32  # a gen has fewer tokens; numbers above them are for draws after the first
 NO_TOKEN = -1  # the logits of the row hold no number to choose by
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """One id a row (`NO_TOKEN` where the logits are not numbers), and the log-probabilities of
-    the rows that asked for them."""
+    """One id a row (`NO_TOKEN` where the logits are not numbers), and of the rows that asked for
+    them the log-probabilities and the logits, `[vocab]`, that they come from."""
 
     ids: list[int]
     logprobs: dict[int, TokenLogprobs]
+    logits: dict[int, torch.Tensor] = field(default_factory=dict)
 
 
 def sample(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> Sampled:
@@ -34,22 +37,47 @@ def sample(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> Sampled:
     A row's choice depends on its own logits, parameters, seed and step alone. Greedy rows take
     the largest logit (the first of equals); the others draw with noise of their own (see
     `draw`). Log-probabilities are those of the model, before any change.
+
+    A row with a `rule`, which has been prepared, takes what its mask allows. Of these ids it takes
+    the best one that is canonical, or draws until one is: as if no other had been there, for what
+    the filters leave over. Where they leave over none, the likeliest canonical one is taken; where
+    none seems to be, the best or the first one drawn.
     """
-    wanted = [i for i, row in enumerate(rows) if _wants_logprobs(row)]
+    wanted = [i for i, row in enumerate(rows) if row.wants_logprobs]
     raw = logits[wanted].clone() if wanted else None
+    bound = [i for i, row in enumerate(rows) if row.rule is not None]
+    if bound:
+        _weigh(logits, rows, bound)
     if not all(row.plain for row in rows):
         adjust_logits(logits, rows)
+    if bound:
+        mask_logits(logits, rows, bound)
+    chosen = _choose(logits, rows, bound)
+    if raw is None:
+        return Sampled(chosen, {})
+    counts = [rows[i].params.top_logprobs for i in wanted]
+    picked = [max(chosen[i], 0) for i in wanted]
+    found = token_logprobs(raw, picked, counts)
+    return Sampled(
+        chosen, dict(zip(wanted, found, strict=True)), dict(zip(wanted, raw, strict=True))
+    )
+
+
+def _weigh(logits: torch.Tensor, rows: Sequence[SamplingRow], bound: Sequence[int]) -> None:
+    for i, share in zip(bound, allowed_shares(logits, rows, bound), strict=True):
+        rows[i].weigh(share)
+
+
+def _choose(logits: torch.Tensor, rows: Sequence[SamplingRow], bound: Sequence[int]) -> list[int]:
     ids = _best(logits)
     drawn = [i for i, row in enumerate(rows) if not row.params.greedy]
     if drawn:
         _draw(logits, rows, drawn, ids)
     chosen: list[int] = ids.tolist()
-    found: dict[int, TokenLogprobs] = {}
-    if raw is not None:
-        counts = [rows[i].params.top_logprobs for i in wanted]
-        picked = [max(chosen[i], 0) for i in wanted]
-        found = dict(zip(wanted, token_logprobs(raw, picked, counts), strict=True))
-    return Sampled(chosen, found)
+    for i in bound:
+        if rows[i].params.greedy:
+            chosen[i] = first_canonical(rows[i], by_score(logits[i : i + 1], _best))
+    return chosen
 
 
 def _best(logits: torch.Tensor) -> torch.Tensor:
@@ -65,10 +93,6 @@ def _best(logits: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(found)
 
 
-def _wants_logprobs(row: SamplingRow) -> bool:
-    return row.params.logprobs or row.params.top_logprobs > 0
-
-
 def _draw(
     logits: torch.Tensor, rows: Sequence[SamplingRow], drawn: list[int], ids: torch.Tensor
 ) -> None:
@@ -80,7 +104,34 @@ def _draw(
     scores = scores.sub_(scores.amax(-1, keepdim=True)).div_(temperature[:, None])
     probs = scores.softmax(-1)
     filter_probs(probs, [r.params for r in picked])
+    found = draw(probs, _noise(picked, probs))
+    known = ids[index] != NO_TOKEN
+    for j, row in enumerate(picked):
+        if row.rule is not None and known[j]:
+            part = slice(j, j + 1)
+            found[j] = first_canonical(row, _drawn(row, probs[part], scores[part], int(found[j])))
+    ids[index] = torch.where(known, found, NO_TOKEN)
+
+
+def _noise(rows: Sequence[SamplingRow], probs: torch.Tensor, again: int = 0) -> torch.Tensor:
+    """Random numbers of these rows for the first draw of their step, or for one of those after."""
+    steps = [row.step + (again << _STEP_BITS) for row in rows]
     count = noise_count(probs.shape[-1])
-    u = torch.from_numpy(uniform([r.seed for r in picked], [r.step for r in picked], count))
-    found = draw(probs, u.to(logits.device))
-    ids[index] = torch.where(ids[index] == NO_TOKEN, ids[index], found)
+    return torch.from_numpy(uniform([row.seed for row in rows], steps, count)).to(probs.device)
+
+
+def _drawn(
+    row: SamplingRow, probs: torch.Tensor, scores: torch.Tensor, first: int
+) -> Iterator[int]:
+    """Ids drawn by `probs` (`[1, vocab]`) without those before, each with noise of its own: what
+    is taken of them is distributed as if those that are refused had not been there. Then, where
+    the filters leave over nothing more, all others by `scores`."""
+    token, again = first, 0
+    while True:
+        yield token
+        probs[0, token], scores[0, token] = 0.0, -torch.inf
+        if not bool(probs.any()):
+            break
+        again += 1
+        token = int(draw(probs, _noise([row], probs, again)))
+    yield from by_score(scores, _best)

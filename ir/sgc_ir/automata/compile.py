@@ -1,0 +1,97 @@
+"""From a gen's parameters to the automaton of the texts that it may give."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
+from sgc_ir.errors import ConstraintError
+from sgc_ir.params import SamplingParams
+
+if TYPE_CHECKING:  # the front ends load when a constraint of their kind is made
+    from sgc_ir.automata.automaton import Automaton
+
+NUMBER_STOPS = (" ", "\n")  # what ends a number of `dtype`; it is no part of the text
+DEFAULT_STYLE = "spaced"
+
+_NUMBERS = {"int": "-?[0-9]+", "float": r"-?[0-9]+(\.[0-9]+)?"}
+# Escapes of one half of a surrogate pair alone are no text.
+_ESCAPE = (
+    r'\\(["\\/bfnrt]|u([0-9a-cefA-CEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}'
+    r"|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}))"
+)
+_WORDS = {"bool": "True|False", "str": rf'"([^"\\\x00-\x1f]|{_ESCAPE})*"'}
+# A number may be followed by a stop and whatever the model says then: the stop ends the text, and
+# a token that begins with it, such as ` apples`, is as good a sign of the end as a lone blank.
+_GOES_ON = r"([ \n](?s:.)*)?"
+_ONE_STOP = r"[ \n]?"  # stops that `min_tokens` holds back are text
+
+
+def constraint_automaton(params: SamplingParams, limits: Limits = DEFAULT_LIMITS) -> Automaton:
+    """The automaton of the texts that `regex`, `json_schema`, `grammar` or `dtype` allows.
+
+    Raises:
+        ConstraintError: the constraint cannot be used.
+        ValueError: `params` have none of them.
+    """
+    if params.regex is not None:
+        return _regex(params.regex, limits)
+    if params.dtype is not None:
+        return _regex(_dtype_regex(params), limits)
+    if params.json_schema is not None:
+        schema = import_module("sgc_ir.automata.schema.schema")
+        style = params.json_style or DEFAULT_STYLE
+        return schema.schema_automaton(params.json_schema, style, limits)  # type: ignore[no-any-return]
+    if params.grammar is not None:
+        grammar = import_module("sgc_ir.automata.grammar.grammar")
+        return grammar.grammar_automaton(params.grammar, limits)  # type: ignore[no-any-return]
+    raise ValueError("these parameters have no constraint on their text")
+
+
+def constraint_key(params: SamplingParams) -> bytes:
+    """32 bytes that name the constraint of `params`: equal ones have equal automata.
+
+    Raises:
+        ConstraintError: the schema is no JSON data.
+        ValueError: `params` have no constraint on their text.
+    """
+    if params.regex is not None:
+        return _digest("regex", params.regex)
+    if params.dtype is not None:
+        return _digest("regex", _dtype_regex(params))
+    if params.json_schema is not None:
+        try:
+            schema = json.dumps(params.json_schema)  # the order of properties is that of the text
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ConstraintError(
+                f"the schema is no JSON data ({error})", kind="malformed", where=""
+            ) from error
+        return _digest("schema", params.json_style or DEFAULT_STYLE, schema)
+    if params.grammar is not None:
+        return _digest("grammar", params.grammar)
+    raise ValueError("these parameters have no constraint on their text")
+
+
+def _regex(pattern: str, limits: Limits) -> Automaton:
+    from sgc_ir.automata.regex import regex_automaton
+
+    return regex_automaton(pattern, limits)
+
+
+def _dtype_regex(params: SamplingParams) -> str:
+    assert params.dtype is not None
+    number = _NUMBERS.get(params.dtype)
+    if number is None:
+        return _WORDS[params.dtype]
+    return f"({number})" + (_ONE_STOP if params.min_tokens > 0 else _GOES_ON)
+
+
+def _digest(*parts: str) -> bytes:
+    found = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        found.update(len(data).to_bytes(8, "little") + data)
+    return found.digest()

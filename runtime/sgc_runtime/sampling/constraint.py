@@ -1,0 +1,98 @@
+"""Masks of constrained rows: what they allow, how likely the model finds it, what is canonical."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sgc_kernels.masks.apply import apply_token_mask
+from sgc_runtime.sampling.row import SamplingRow
+
+MAX_REJECTED = 32  # ids that may turn out not to be canonical before the best is taken as it is
+_ROWS_AT_ONCE = 8  # probabilities of more would not stay in a core's cache
+_LEAST_SHARE = 1e-30  # below it the sum of float32 probabilities says little
+
+
+class TokenRule(Protocol):
+    """One sample's place in a constraint."""
+
+    @property
+    def end_allowed(self) -> bool:
+        """Whether the text is complete as it is, so that EOS may follow."""
+        ...
+
+    def mask(self) -> npt.NDArray[np.int32]:
+        """Packed bits of the ids that may follow, EOS not among them."""
+        ...
+
+    def is_canonical(self, token: int) -> bool | None:
+        """Whether the ids so far and `token` are those that the tokenizer gives for their text;
+        None where that cannot be said."""
+        ...
+
+
+def mask_logits(logits: torch.Tensor, rows: Sequence[SamplingRow], bound: Sequence[int]) -> None:
+    """Make minus infinity, in place, what the masks of the rows `bound` rule out."""
+    index = None if len(bound) == len(rows) else torch.tensor(bound, device=logits.device)
+    apply_token_mask(logits, _masks(rows, bound).to(logits.device), index)
+
+
+def _masks(rows: Sequence[SamplingRow], bound: Sequence[int]) -> torch.Tensor:
+    words = [rows[i].mask for i in bound]
+    return torch.from_numpy(np.stack([w for w in words if w is not None]))
+
+
+def allowed_shares(
+    logits: torch.Tensor, rows: Sequence[SamplingRow], bound: Sequence[int]
+) -> list[float]:
+    """For each of the rows `bound`: the log of the model's probability of all ids together that
+    its mask allows, in nats; 0 where it rules out nothing.
+
+    Args:
+        logits: `[rows, vocab]` float32, as the model gives them.
+    """
+    masks = _masks(rows, bound).to(logits.device)
+    shares: list[float] = []
+    for first in range(0, len(bound), _ROWS_AT_ONCE):
+        some = list(bound[first : first + _ROWS_AT_ONCE])
+        probs = logits[some].softmax(-1)
+        apply_token_mask(probs, masks[first : first + _ROWS_AT_ONCE])
+        found = probs.clamp_(min=0.0).sum(-1).clamp(max=1.0)
+        for i, share in zip(some, found.tolist(), strict=True):
+            exact = share > _LEAST_SHARE or share != share  # not a number: no token is found
+            shares.append(float(np.log(share)) if exact else _small_share(logits, rows, i))
+    return shares
+
+
+def _small_share(logits: torch.Tensor, rows: Sequence[SamplingRow], row: int) -> float:
+    numbers = logits[row : row + 1].to(torch.float64)
+    allowed = logits[row : row + 1].clone()
+    mask_logits(allowed, rows[row : row + 1], [0])
+    return float(allowed.to(torch.float64).logsumexp(-1) - numbers.logsumexp(-1))
+
+
+def first_canonical(row: SamplingRow, candidates: Iterator[int]) -> int:
+    """The first of `candidates`, of which there is one at least, that is canonical or ends the
+    text; the first of all where none of `MAX_REJECTED` is."""
+    rule = row.rule
+    assert rule is not None
+    best = -1
+    for tried, token in enumerate(candidates):
+        if token < 0 or token in row.end_ids or rule.is_canonical(token) is not False:
+            return token if token >= 0 else best
+        best = token if tried == 0 else best
+        if tried + 1 == MAX_REJECTED:
+            break
+    return best
+
+
+def by_score(scores: torch.Tensor, best: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[int]:
+    """Ids of one row `[1, vocab]`, best first; uses the row up, and ends with a negative one."""
+    while True:
+        token = int(best(scores))
+        yield token
+        scores[0, token] = -torch.inf
