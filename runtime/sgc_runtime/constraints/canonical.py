@@ -3,7 +3,7 @@
 A window holds the last ids of a generated text, from a border that no token crosses on. Ids in
 front of the border stay what they are, whatever text follows; so the ids of a window are the right
 ones if and only if its text encodes to them. Where no border is near, the window begins between
-any two ids, and it is believed only while its own ids are what its text encodes to.
+any two characters, and it is believed only while its first id comes out of its text again.
 
 Appended text may still change the ids of a window: canonical means canonical as far as it goes.
 """
@@ -86,14 +86,20 @@ class Canonical:
 
     def is_settled(self, window: Window) -> bool:
         """Whether the window's own ids are what its text encodes to, or nothing is known."""
-        if not window.ids:
-            return True
-        found = self.encode(self.bytes_of(window.ids), window.start)
+        found = self._own(window)
         return found is None or found == window.ids
+
+    def is_believed(self, window: Window) -> bool:
+        """Whether the text of `window` tells which ids it should have."""
+        found = None if window.exact else self._own(window)
+        return found is None or found[:1] == window.ids[:1]
+
+    def _own(self, window: Window) -> tuple[int, ...] | None:
+        return self.encode(self.bytes_of(window.ids), window.start)
 
     def _judge(self, key: tuple[Window, int]) -> bool | None:
         window, token = key
-        if not window.exact and not self.is_settled(window):
+        if not self.is_believed(window):
             return None
         ids = (*window.ids, token)
         found = self.encode(self.bytes_of(ids), window.start)

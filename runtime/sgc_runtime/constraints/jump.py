@@ -102,7 +102,7 @@ class Planner:
         window, rest, state = place
         run = self.run(state)
         forced = rest + run.data
-        if not window.exact and not self.canonical.is_settled(window):
+        if not self.canonical.is_believed(window):
             if not forced:
                 return None
             window = Window((), exact=False)

@@ -60,17 +60,13 @@ class Matcher:
     @property
     def end_allowed(self) -> bool:
         """Whether the text is legal as it is, so that EOS may follow."""
-        state = self._states[-1]
-        return state >= 0 and self._automaton.is_accepting(state)
+        return self._has_begun and self._automaton.is_accepting(self.state)
 
     @property
     def is_final(self) -> bool:
         """Whether the text is legal and nothing may follow it."""
-        state = self._states[-1]
-        if state < 0:
-            return False
-        run = self._planner.run(state)
-        return run.final and not run.data
+        run = self._planner.run(self.state)
+        return self._has_begun and run.final and not run.data
 
     def mask(self) -> Int32:
         """The tokens that may come next, see `TokenMasks.mask`; EOS is never in it."""
@@ -121,6 +117,8 @@ class Matcher:
 
     def jump(self) -> Jump | None:
         """What is forced now, or None."""
+        if self._states[-1] < 0 and self.end_allowed:
+            return None  # without text there is no blank in front of it
         return self._planner.plan(self._window(), self.rest, self.state)
 
     def apply(self, jump: Jump) -> list[bytes]:
@@ -166,6 +164,11 @@ class Matcher:
             if size > len(self._healed):
                 return
             yield token
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether nothing is missing in front of the constraint's own text."""
+        return self._states[-1] >= 0 or not self._healed
 
     def _window(self) -> Window:
         start, ids = self._starts[-1], self.ids
