@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from sgc.lang.current import current_driver
 from sgc.lang.function import ProgramSpec, make_spec
-from sgc.lang.reach import reach, unchanged
+from sgc.lang.reach import Reach, reach, unchanged
 from sgc.lang.tools import Tool
 from sgc.runnable import Execute, NodeNames, Runnable, Values
 from sgc_ir.errors import CompileError, InputError, SgcError, ToolError
@@ -33,7 +33,7 @@ class Program(Runnable):
         self.__doc__ = spec.fn.__doc__
         self._lock = threading.Lock()
         self._told = False
-        self._kept: tuple[list[Any], CompiledProgram | SgcError] | None = None
+        self._kept: tuple[Reach, CompiledProgram | SgcError] | None = None
 
     def __repr__(self) -> str:
         return f"<sgc program {self.spec.name} at {self.spec.place}>"
@@ -74,7 +74,7 @@ class Program(Runnable):
         return self.spec.arguments(args, kwargs)
 
     def irreversible_tools(self) -> frozenset[str]:
-        found = reach(self.spec.fn, self.spec.bound.values()) or ()
+        found = reach(self.spec.fn, self.spec.bound.values()).values
         return frozenset(v.name for v in found if isinstance(v, Tool) and v.effect == IRREVERSIBLE)
 
     def _executor(self, mode: str) -> tuple[str, Execute, NodeNames | None]:
@@ -99,7 +99,7 @@ class Program(Runnable):
         except (CompileError, InputError, ToolError) as error:
             found = error
         with self._lock:
-            self._kept = (now, found) if now is not None else None
+            self._kept = (now, found) if now.complete else None
         return found
 
     def _tell(self, error: SgcError) -> None:

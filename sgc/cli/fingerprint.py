@@ -100,19 +100,21 @@ def _node_without_place(node: Node) -> Node:
 
 def _files(program: Program) -> list[Path]:
     """The files of the program and of the user's functions that it leads to."""
-    from sgc.lang.source import is_library
+    from sgc.lang.source import is_library, is_own_module
 
     found = {program.spec.file}
     for value in _reach(program):
-        if isinstance(value, FunctionType) and not is_library(value.__code__.co_filename):
-            found.add(value.__code__.co_filename)
+        if isinstance(value, FunctionType) and not is_own_module(value.__module__ or ""):
+            file = value.__code__.co_filename
+            if not is_library(file):
+                found.add(file)
     return [path for path in map(Path, sorted(found)) if path.is_file()]
 
 
 def _reach(program: Program) -> list[Any]:
     from sgc.lang.reach import reach
 
-    return reach(program.spec.fn, program.spec.bound.values()) or []
+    return reach(program.spec.fn, program.spec.bound.values()).values
 
 
 def _tools(program: Runnable) -> list[Tool]:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from sgc.lang.function import ProgramSpec
 from sgc.lang.source import is_library, is_own_module
@@ -22,13 +22,19 @@ PLAIN = (str, bytes, int, float, bool, complex, type(None))
 _FIXED = (BuiltinFunctionType, CodeType, ModuleType, re.Pattern, PurePath, Tool, range)
 
 
-def reach(fn: Any, values: Iterable[Any] = ()) -> list[Any] | None:
-    """Everything that `fn` and `values` lead to, in a fixed order: names that the code reads,
-    closures, defaults, and what is in containers and objects of the user's classes.
+class Reach(NamedTuple):
+    """What a function leads to; `complete` unless something among it may change unseen or there
+    is too much of it: what is inside of that is left out."""
 
-    None when something among it may change unseen, or when there is too much of it.
-    """
+    values: list[Any]
+    complete: bool
+
+
+def reach(fn: Any, values: Iterable[Any] = ()) -> Reach:
+    """Everything that `fn` and `values` lead to, in a fixed order: names that the code reads,
+    closures, defaults, and what is in containers and objects of the user's classes."""
     found: list[Any] = []
+    complete = True
     seen: set[int] = set()
     todo = [fn, *values]
     while todo:
@@ -38,15 +44,18 @@ def reach(fn: Any, values: Iterable[Any] = ()) -> list[Any] | None:
             continue
         seen.add(id(value))
         parts = _parts(value)
-        if parts is None or len(found) + len(parts) > MAX_OBJECTS:
-            return None
-        todo.extend(parts)
-    return found
+        if parts is None or len(found) + len(todo) + len(parts) > MAX_OBJECTS:
+            complete = False
+        else:
+            todo.extend(parts)
+    return Reach(found, complete)
 
 
-def unchanged(before: list[Any], now: list[Any] | None) -> bool:
-    """Whether two results of `reach` hold the same objects, or equal plain values."""
-    return now is not None and len(before) == len(now) and all(map(_same, before, now))
+def unchanged(before: Reach, now: Reach) -> bool:
+    """Whether two results of `reach` are complete and hold the same objects, or equal plain
+    values."""
+    whole = before.complete and now.complete and len(before.values) == len(now.values)
+    return whole and all(map(_same, before.values, now.values))
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -118,6 +118,53 @@ def test_another_tool_is_refused(bench: Bench, mode: str) -> None:
     refused(bench.run("--mode", mode, "--resume"), "tool add is another one")
 
 
+HELPED = """
+import logging
+import sgc
+from helper import words
+
+log = logging.getLogger("work")
+
+@sgc.tool(effect="irreversible")
+def pay():
+    return 1
+
+@sgc.function
+def work(s, name: str):
+    log.debug("row")
+    s += f"First {name}:" + sgc.gen("a", max_tokens=3)
+    s += words() + str(sgc.call(pay))
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "told"),
+    [
+        ("helper.py", "one", "two", "program is another one"),
+        ("work.py", "return 1", "return 2", "tool pay is another one"),
+    ],
+)
+def test_an_object_of_unknown_kind_hides_no_other_change(
+    bench: Bench, file: str, old: str, new: str, told: str
+) -> None:
+    bench.write("helper.py", 'def words():\n    return "one"\n')
+    bench.write("work.py", HELPED)
+    bench.broken = {"Bo"}
+    assert bench.run("--mode", "interpreted").code == 1
+    bench.write(file, bench.read(file).replace(old, new))
+    sys.modules.pop("helper", None)
+    linecache.clearcache()
+    refused(bench.run("--mode", "interpreted", "--resume"), told)
+
+
+def test_an_irreversible_tool_is_known_before_the_first_row(bench: Bench) -> None:
+    bench.write("helper.py", 'def words():\n    return "one"\n')
+    bench.write("work.py", HELPED)
+    sys.modules.pop("helper", None)
+    refused(bench.run("--mode", "interpreted", "--retries", "pay=1"), "pay, which is irreversible")
+    assert bench.prompts == []
+
+
 def change_nothing(bench: Bench) -> None:
     pass
 
