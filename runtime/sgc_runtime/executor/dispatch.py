@@ -73,26 +73,29 @@ class _ModelAttempts:
         self._core = core
         self._call = call
         self._restart = restart
-        self._given = ""
+        self._pieces: _Pieces | None = None  # of the last attempt
 
     async def run(self, policy: Policy) -> list[CallResult]:
         if policy.deadline is not None:
             await self._core.ctx.backend_ready()
-        return await attempts(self._once, policy, self._core.renew_stream)
+        try:
+            return await attempts(self._once, policy, self._core.renew_stream)
+        finally:
+            self._end_pieces()
 
     async def _once(self) -> list[CallResult]:
-        call, pieces = self._call, None
+        call = self._call
         if call.on_text is not None:
-            pieces = _Pieces(call.on_text, self._given)
-            call = replace(call, on_text=pieces.add)
-        try:
-            return await _ask(self._core, self._core.take_stream(), call)
-        except Exception:
-            self._given = self._restart()
-            raise
-        finally:
-            if pieces is not None:
-                pieces.end()
+            # Here, not at the end of an attempt: one that is left alone has no end.
+            given = self._restart() if self._pieces is not None else ""
+            self._end_pieces()
+            self._pieces = _Pieces(call.on_text, given)
+            call = replace(call, on_text=self._pieces.add)
+        return await _ask(self._core, self._core.take_stream(), call)
+
+    def _end_pieces(self) -> None:
+        if self._pieces is not None:
+            self._pieces.end()
 
 
 class _Pieces:

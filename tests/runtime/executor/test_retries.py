@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -100,6 +103,58 @@ def test_other_text_than_was_streamed_is_an_error_where_it_was_shown() -> None:
         list(ask.stream("q", backend=Changing(), retries=1))
     state = ask.run("q", backend=Changing(), retries=1, mode="interpreted")
     assert state.value == " something else"  # nobody had seen the first attempt
+
+
+class Late(ScriptedBackend):
+    """The first call streams, then hangs; told to end, it may stream on all the same."""
+
+    def __init__(self, stubborn: bool) -> None:
+        super().__init__(words)
+        self.stubborn = stubborn
+        self.begun = 0
+
+    def open(self) -> ScriptedStream:
+        return LateStream(self)
+
+
+class LateStream(ScriptedStream):
+    def __init__(self, backend: Late, texts: Sequence[str] = ()) -> None:
+        super().__init__(backend, texts)
+        self.late = backend
+
+    async def generate(self, call: Call) -> list[CallResult]:
+        self.late.begun += 1
+        if self.late.begun > 1:
+            await asyncio.sleep(0.1)  # meanwhile the first attempt streams on
+            return await super().generate(call)
+        if call.on_text is not None:
+            call.on_text(" wrong")
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            if not self.late.stubborn:
+                raise
+            await self._go_on(call)
+        return await super().generate(call)
+
+    async def _go_on(self, call: Call) -> None:
+        end = time.monotonic() + 0.3
+        while time.monotonic() < end:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+            if call.on_text is not None:
+                call.on_text(" late")
+
+    def fork(self) -> ScriptedStream:
+        return LateStream(self.late, self._texts)
+
+
+@MODES
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_text_of_an_attempt_beyond_its_deadline_is_forgotten(mode: str, stubborn: bool) -> None:
+    backend = Late(stubborn)
+    state = ask.run("q", backend=backend, mode=mode, deadline=1.0, retries=1)
+    assert (state.value, state.text(), backend.begun) == (" ok", "q ok", 2)
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), InputError("no"), TypeError("no")])
