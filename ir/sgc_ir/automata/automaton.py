@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
-from sgc_ir.automata.nodes import Epsilon, Node, Repeat, Sequence, Span, Union
+from sgc_ir.automata.nodes import Epsilon, Node, Repeat, Span, Union
+from sgc_ir.automata.nodes import Sequence as Then
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.rules import build
 from sgc_ir.automata.signature import Signatures
@@ -210,7 +211,7 @@ class Automaton:
     def run(self, state: int) -> CharRun | None:
         """How `state` stands before a run of characters, or None."""
         node = self._nodes[state]
-        head, rest = (node.head, node.tail) if isinstance(node, Sequence) else (node, None)
+        head, rest = (node.head, node.tail) if isinstance(node, Then) else (node, None)
         if not isinstance(head, Repeat):
             return None
         chars = _plain_characters(head.body)
@@ -228,6 +229,25 @@ class Automaton:
             low <= last and first <= high for low, high, _ in chars.edges for first, last in others
         )
         return CharRun(chars, head.low, head.high, self._state(following), plain, apart)
+
+    def behind(self, state: int, characters: Sequence[int]) -> list[int]:
+        """The states behind so many characters of the run before which `state` stands, where
+        these are at most its highest count and nothing else begins as they do (`apart`)."""
+        node = self._nodes[state]
+        head, rest = (node.head, node.tail) if isinstance(node, Then) else (node, None)
+        assert isinstance(head, Repeat)
+        tail, high = self._pool.epsilon if rest is None else rest, head.high
+        return [
+            self._state(
+                self._pool.sequence(
+                    self._pool.repeat(
+                        head.body, max(head.low - n, 0), None if high is None else high - n
+                    ),
+                    tail,
+                )
+            )
+            for n in characters
+        ]
 
 
 def _plain_characters(body: Node) -> CharSet | None:

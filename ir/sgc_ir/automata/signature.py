@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from weakref import WeakKeyDictionary
 
 from sgc_ir.automata.nodes import (
     Complement,
     Delayed,
     Intersection,
+    Lazy,
     Literal,
     Node,
     Reference,
@@ -19,6 +21,7 @@ from sgc_ir.automata.nodes import (
 from sgc_ir.automata.utf8 import CharSet
 
 _SIZE = 16
+_sets: WeakKeyDictionary[CharSet, bytes] = WeakKeyDictionary()
 
 
 class Signatures:
@@ -31,7 +34,6 @@ class Signatures:
     def __init__(self, seed: bytes) -> None:
         self._seed = hashlib.blake2b(seed, digest_size=_SIZE).digest()
         self._nodes: dict[int, bytes] = {}
-        self._chars: dict[int, bytes] = {}
 
     def of(self, node: Node) -> bytes:
         """The digest of `node`; without recursion, because chains are long."""
@@ -59,27 +61,29 @@ class Signatures:
         if isinstance(node, Literal):
             return node.data[node.offset :]
         if isinstance(node, Span):
-            return self._set(node.chars)
+            return _of_set(node.chars)
         if isinstance(node, Complement):
-            return b"" if node.rest is None else self._set(node.rest)
+            return b"" if node.rest is None else _of_set(node.rest)
         if isinstance(node, Repeat):
             return f"{node.low},{node.high}".encode()
         if isinstance(node, Delayed):
             return node.name.encode()
+        if isinstance(node, Lazy):
+            return self._seed + node.name.encode()
         if isinstance(node, Reference):
             return self._seed + node.rule.name.encode()
         return b""
 
-    def _set(self, chars: CharSet) -> bytes:
-        known = self._chars.get(chars.id)
-        if known is None:
-            data = b"".join(
-                bytes((low, high)) + (b"\0" * _SIZE if rest is None else self._set(rest))
-                for low, high, rest in chars.edges
-            )
-            known = hashlib.blake2b(data, digest_size=_SIZE).digest()
-            self._chars[chars.id] = known
-        return known
+
+def _of_set(chars: CharSet) -> bytes:
+    known = _sets.get(chars)
+    if known is None:
+        data = b"".join(
+            bytes((low, high)) + (b"\0" * _SIZE if rest is None else _of_set(rest))
+            for low, high, rest in chars.edges
+        )
+        known = _sets[chars] = hashlib.blake2b(data, digest_size=_SIZE).digest()
+    return known
 
 
 def _parts(node: Node) -> tuple[Node, ...]:

@@ -33,8 +33,9 @@ from sgc_kernels.masks.trie_table import UNKNOWN
     NODES,  # out: found nodes, and the characters before each
     BEFORE,
     FOUND,  # out: how many
-) = range(0, 18 * 8, 8)
-JOB_WORDS = 18
+    HIGH,  # most characters of a run
+) = range(0, 19 * 8, 8)
+JOB_WORDS = 19
 
 (LOGITS, MASKS, NUM_ROWS, NUM_COLUMNS, LOGITS_STRIDE, MASKS_STRIDE, ROW_NUMBERS) = range(0, 56, 8)
 APPLY_WORDS = 7
@@ -141,6 +142,34 @@ def scan(job: int) -> None:
     for i in range(load_int(job + NUM_ALIASES)):
         count = load_int16(counts + 2 * load_int32(aliases + 8 * i))
         store_int16(counts + 2 * load_int32(aliases + 8 * i + 4), count)
+    store_int(job + FOUND, found)
+
+
+def run(job: int) -> None:
+    """See `reference.run`; from NODE up to NUM_NODES."""
+    edges, skips, tokens = load_int(job + EDGE), load_int(job + SKIP), load_int(job + TOKEN)
+    table, stack, words = load_int(job + ROWS), load_int(job + STACK), load_int(job + OUT)
+    nodes, before = load_int(job + NODES), load_int(job + BEFORE)
+    going_on, high = load_int(job + GOING_ON), load_int(job + HIGH)
+    node, end, found = load_int(job + NODE), load_int(job + NUM_NODES), 0
+    if node < end:
+        store_int(stack + 8 * (load_int32(edges + 4 * node) // 256), 0)
+    while node < end:
+        edge = load_int32(edges + 4 * node)
+        at = stack + 8 * (edge // 256)
+        state, count = load_int32(at), load_int32(at + 4)
+        following = load_int32(table + 1024 * state + 4 * (edge % 256))
+        if state == 0 and (following < 0 or going_on > 0):
+            store_int32(nodes + 4 * found, node)
+            store_int32(before + 4 * found, count)
+            found += 1
+        if following >= 0 and count < high:
+            store_int32(at + 8, following)
+            store_int32(at + 12, count + (1 if following == 0 else 0))
+            or_bit(words, load_int32(tokens + 4 * node), 1)
+            node += 1
+        else:
+            node = load_int32(skips + 4 * node)
     store_int(job + FOUND, found)
 
 

@@ -9,7 +9,15 @@ import torch
 
 from sgc_kernels.compiled.machine_code import MachineCode
 from sgc_kernels.masks import code as job
-from sgc_kernels.masks.trie_table import NEVER, Int32, RunScan, Transitions, TrieTable
+from sgc_kernels.masks.trie_table import (
+    NEVER,
+    Int32,
+    RunScan,
+    Takes,
+    Transitions,
+    TrieTable,
+    takes_nothing,
+)
 
 _Job = ctypes.c_int64 * job.JOB_WORDS
 _ApplyJob = ctypes.c_int64 * job.APPLY_WORDS
@@ -21,7 +29,14 @@ class CompiledMasks:
     def __init__(self, code: MachineCode) -> None:
         self._code = code
 
-    def walk(self, trie: TrieTable, transitions: Transitions, spans: Int32, words: Int32) -> None:
+    def walk(
+        self,
+        trie: TrieTable,
+        transitions: Transitions,
+        spans: Int32,
+        words: Int32,
+        takes: Takes = takes_nothing,
+    ) -> None:
         """As `reference.walk`."""
         spans = np.ascontiguousarray(spans, np.int32)
         stack = np.empty(trie.num_levels + 1, np.int32)
@@ -37,7 +52,13 @@ class CompiledMasks:
             unknown = block[job.UNKNOWN_STATE // 8]
             if unknown < 0:
                 return
-            transitions.expand(unknown)
+            node = block[job.NODE // 8]
+            # Behind a span's beginning, it is the first child of the node that led to the state.
+            parent = node - 1 if node > spans[block[job.SPAN // 8], 0] else -1
+            if parent >= 0 and takes(unknown, node, int(trie.skip[parent])):
+                block[job.NODE // 8] = trie.skip[parent]
+            else:
+                transitions.expand(unknown)
 
     def scan(self, trie: TrieTable, table: Int32, going_on: bool) -> RunScan:
         """As `reference.scan`."""
@@ -52,6 +73,29 @@ class CompiledMasks:
         self._code.call["scan"](ctypes.addressof(block))
         found = block[job.FOUND // 8]
         return RunScan(counts, nodes[:found].copy(), before[:found].copy())
+
+    def run(
+        self,
+        trie: TrieTable,
+        table: Int32,
+        span: tuple[int, int],
+        high: int,
+        going_on: bool,
+        words: Int32,
+    ) -> tuple[Int32, Int32]:
+        """As `reference.run`."""
+        table = np.ascontiguousarray(table, np.int32)
+        stack = np.empty((trie.num_levels + 1, 2), np.int32)
+        nodes, before = (np.empty(span[1] - span[0], np.int32) for _ in range(2))
+        block = _trie_job(trie)
+        block[job.ROWS // 8], block[job.STACK // 8] = table.ctypes.data, stack.ctypes.data
+        block[job.OUT // 8], block[job.GOING_ON // 8] = words.ctypes.data, int(going_on)
+        block[job.NODES // 8], block[job.BEFORE // 8] = nodes.ctypes.data, before.ctypes.data
+        block[job.NODE // 8], block[job.NUM_NODES // 8] = span
+        block[job.HIGH // 8] = high
+        self._code.call["run"](ctypes.addressof(block))
+        found = block[job.FOUND // 8]
+        return nodes[:found], before[:found]
 
     def apply(self, logits: torch.Tensor, masks: torch.Tensor, rows: torch.Tensor) -> None:
         """As `apply.reference`, for contiguous rows of `logits` and `masks` in memory."""

@@ -11,12 +11,20 @@ from sgc_kernels.masks.trie_table import (
     UNKNOWN,
     Int32,
     RunScan,
+    Takes,
     Transitions,
     TrieTable,
+    takes_nothing,
 )
 
 
-def walk(trie: TrieTable, transitions: Transitions, spans: Int32, words: Int32) -> None:
+def walk(
+    trie: TrieTable,
+    transitions: Transitions,
+    spans: Int32,
+    words: Int32,
+    takes: Takes = takes_nothing,
+) -> None:
     """Allow every token that the automaton can go on with.
 
     Args:
@@ -25,6 +33,7 @@ def walk(trie: TrieTable, transitions: Transitions, spans: Int32, words: Int32) 
         spans: int32 [spans, 3]: first node, node behind the last, and the state before the first
             node; the nodes of one depth in a span are siblings.
         words: int32 [num_words + 1]: the mask, in which bits are set.
+        takes: an offer of the compiled walk, which leaves subtrees to others; not made here.
     """
     first, child = trie.children
     bits = np.zeros(32 * len(words), np.bool_)
@@ -99,6 +108,45 @@ def scan(trie: TrieTable, table: Int32, going_on: bool) -> RunScan:
         before, states = np.repeat(before + (states == 0), number), np.repeat(states, number)
     counts[trie.aliases[:, 1]] = counts[trie.aliases[:, 0]]
     return _in_order(counts, found)
+
+
+def run(
+    trie: TrieTable,
+    table: Int32,
+    span: tuple[int, int],
+    high: int,
+    going_on: bool,
+    words: Int32,
+) -> tuple[Int32, Int32]:
+    """Allow the tokens that lie wholly in a run of at most `high` characters. Aliases are left to
+    the walk of what leaves the run.
+
+    Args:
+        table, going_on: as for `scan`.
+        span: first node and the one behind the last, before which no character is begun.
+        words: int32 [num_words + 1]: the mask, in which bits are set.
+
+    Returns:
+        Nodes and the characters before each, as in `RunScan`, where those are at most `high`.
+    """
+    first, child = trie.children
+    nodes = _siblings(trie, *span)
+    states, before = np.zeros(len(nodes), np.int32), np.zeros(len(nodes), np.int32)
+    bits = np.zeros(32 * len(words), np.bool_)
+    found: list[tuple[Int32, Int32]] = []
+    while len(nodes):
+        following = table[states, trie.edge[nodes] & 255]
+        kept = (states == 0) & ((following < 0) | going_on)
+        found.append((nodes[kept], before[kept]))
+        alive = (following >= 0) & (before < high)
+        nodes, states, before = nodes[alive], following[alive], before[alive]
+        bits[trie.token[nodes]] = True
+        number = first[nodes + 1] - first[nodes]
+        nodes = _below(nodes, number, first, child)
+        before, states = np.repeat(before + (states == 0), number), np.repeat(states, number)
+    words |= np.packbits(bits, bitorder="little").view(np.int32)
+    leaving = _in_order(np.zeros(0, np.uint16), found)
+    return leaving.nodes, leaving.before
 
 
 def _in_order(counts: npt.NDArray[np.uint16], found: list[tuple[Int32, Int32]]) -> RunScan:

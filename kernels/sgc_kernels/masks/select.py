@@ -14,18 +14,40 @@ from sgc_kernels.compiled.machine_code import kept_code
 from sgc_kernels.compiled.target import Format, Target, host_target
 from sgc_kernels.masks import reference
 from sgc_kernels.masks.compiled import CompiledMasks
-from sgc_kernels.masks.trie_table import Int32, RunScan, Transitions, TrieTable
+from sgc_kernels.masks.trie_table import (
+    Int32,
+    RunScan,
+    Takes,
+    Transitions,
+    TrieTable,
+    takes_nothing,
+)
 
 MINUS_INFINITY = {torch.float32: 0xFF800000, torch.bfloat16: 0xFF80, torch.float16: 0xFC00}
-_NAMES = ("walk", "scan", *(f"apply_{str(dtype)[6:]}" for dtype in MINUS_INFINITY))
+_NAMES = ("walk", "run", "scan", *(f"apply_{str(dtype)[6:]}" for dtype in MINUS_INFINITY))
 
 
 class Walks(Protocol):
     """What token masks are made with."""
 
     def walk(
-        self, trie: TrieTable, transitions: Transitions, spans: Int32, words: Int32
+        self,
+        trie: TrieTable,
+        transitions: Transitions,
+        spans: Int32,
+        words: Int32,
+        takes: Takes = takes_nothing,
     ) -> None: ...
+
+    def run(
+        self,
+        trie: TrieTable,
+        table: Int32,
+        span: tuple[int, int],
+        high: int,
+        going_on: bool,
+        words: Int32,
+    ) -> tuple[Int32, Int32]: ...
 
     def scan(self, trie: TrieTable, table: Int32, going_on: bool) -> RunScan: ...
 
@@ -34,6 +56,7 @@ class ReferenceWalks:
     """NumPy's."""
 
     walk = staticmethod(reference.walk)
+    run = staticmethod(reference.run)
     scan = staticmethod(reference.scan)
 
 
@@ -58,9 +81,9 @@ def compiled_masks() -> CompiledMasks | None:
 
 def _build(target: Target) -> dict[str, bytes]:
     from sgc_kernels.compiled.object_code import object_code
-    from sgc_kernels.masks.code import make_apply, scan, walk
+    from sgc_kernels.masks.code import make_apply, run, scan, walk
 
-    sources: dict[str, Callable[[int], None]] = {"walk": walk, "scan": scan}
+    sources: dict[str, Callable[[int], None]] = {"walk": walk, "run": run, "scan": scan}
     for dtype, bits in MINUS_INFINITY.items():
         sources[f"apply_{str(dtype)[6:]}"] = make_apply(dtype.itemsize, bits)
     return {name: object_code(name, sources[name], target) for name in _NAMES}

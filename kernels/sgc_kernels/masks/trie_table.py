@@ -5,6 +5,7 @@ A mask is int32 words, bit t % 32 of word t // 32 for token t, 1 = allowed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -29,6 +30,15 @@ class Transitions(Protocol):
 
     def expand(self, state: int) -> None:
         """Make the row of `state`."""
+
+
+# Whether somebody else looks at the nodes [first, behind) below a node that led to a state whose
+# row is unknown: (state, first, behind).
+Takes = Callable[[int, int, int], bool]
+
+
+def takes_nothing(state: int, first: int, behind: int) -> bool:
+    return False
 
 
 @dataclass(frozen=True)

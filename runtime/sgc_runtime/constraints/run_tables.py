@@ -7,6 +7,7 @@ for a set; a mask for any counts is then a comparison and a walk of the few toke
 
 from __future__ import annotations
 
+import functools
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +19,7 @@ from sgc_kernels.masks.trie_table import Int32, TrieTable
 
 Bools = npt.NDArray[np.bool_]
 
-_MOST = 65534  # characters of a token that are told apart
+MOST_CHARACTERS = 65534  # of a token, that are told apart
 
 
 class RunTable:
@@ -33,7 +34,6 @@ class RunTable:
     def __init__(self, trie: TrieTable, walks: Walks, chars: CharSet) -> None:
         self._trie, self._walks = trie, walks
         self._bytes = char_table(chars)
-        self._chars = chars  # keeps the set alive, so that its number stays its own
         scan = walks.scan(trie, self._bytes, False)
         self._counts = scan.counts[: 32 * trie.num_words]
         self._leaving = _ByByte(trie, scan.nodes, scan.before)
@@ -48,15 +48,14 @@ class RunTable:
         scan = self._walks.scan(self._trie, self._bytes, True)
         return _ByByte(self._trie, scan.nodes, scan.before)
 
-    def within(self, high: int | None) -> Int32:
+    def within(self, high: int) -> Int32:
         """The mask of the tokens wholly in the set (a last character may be incomplete) that have
         at most `high` characters; one word more, for the walks."""
-        most = _MOST if high is None else min(high, _MOST)
         words = self._trie.empty_words()
-        words[:-1] = np.packbits(self._counts <= most, bitorder="little").view(np.int32)
+        words[:-1] = np.packbits(self._counts <= high, bitorder="little").view(np.int32)
         return words
 
-    def leaving(self, starts: Bools, low: int, high: int | None, apart: bool) -> tuple[Int32, ...]:
+    def leaving(self, starts: Bools, low: int, high: int, apart: bool) -> tuple[Int32, Int32]:
         """The nodes behind a run of `low` to `high` characters.
 
         Args:
@@ -83,7 +82,7 @@ class _ByByte:
     def num_bytes(self) -> int:
         return self._nodes.nbytes + self._before.nbytes
 
-    def select(self, starts: Bools, low: int, high: int | None) -> tuple[Int32, Int32]:
+    def select(self, starts: Bools, low: int, high: int) -> tuple[Int32, Int32]:
         first = self._first
         parts = [
             slice(first[byte], first[byte + 1])
@@ -94,10 +93,11 @@ class _ByByte:
             return self._nodes[:0], self._before[:0]
         nodes = np.concatenate([self._nodes[part] for part in parts])
         before = np.concatenate([self._before[part] for part in parts])
-        kept = before >= low if high is None else (before >= low) & (before <= high)
+        kept = (before >= low) & (before <= high)
         return nodes[kept], before[kept]
 
 
+@functools.lru_cache(512)
 def char_table(chars: CharSet) -> Int32:
     """int32 [states, 256]: the bytes of one character from state 0 on, to which its last byte
     leads back; -1 where the set has no such byte."""
@@ -113,14 +113,3 @@ def char_table(chars: CharSet) -> Int32:
         for low, high, rest in inside.edges:
             row[low : high + 1] = 0 if rest is None else numbers[rest.id]
     return table
-
-
-def first_character(chars: CharSet) -> bytes:
-    """The bytes of the set's first character."""
-    data, inside = bytearray(), chars
-    while True:
-        low, _, rest = inside.edges[0]
-        data.append(low)
-        if rest is None:
-            return bytes(data)
-        inside = rest

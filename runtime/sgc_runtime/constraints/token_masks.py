@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from threading import RLock
 
-import numpy as np
-
-from sgc_ir.automata.automaton import Automaton, CharRun
+from sgc_ir.automata.automaton import Automaton
 from sgc_kernels.masks.trie_table import Int32
 from sgc_runtime.constraints.mask_files import pack, unpack
-from sgc_runtime.constraints.run_tables import first_character
+from sgc_runtime.constraints.mask_maker import MaskMaker
 from sgc_runtime.constraints.vocabulary import Vocabulary
 
 
@@ -32,7 +30,7 @@ class TokenMasks:
         self.automaton = automaton
         self.vocabulary = vocabulary
         self.lock = RLock()
-        self._trie = vocabulary.trie.table
+        self._maker = MaskMaker(automaton, vocabulary)
         self._names: dict[int, bytes] = {}
         self._kept: dict[bytes, bytes] = {}
         self._new: set[bytes] = set()
@@ -105,49 +103,4 @@ class TokenMasks:
         if packed is not None:
             return cache.put(name, unpack(packed))
         self._new.add(name)
-        return cache.put(name, self._make(state)[:-1])
-
-    def _make(self, state: int) -> Int32:
-        run = self.automaton.run(state)
-        if run is not None and (run.plain or run.apart):
-            words = self._make_run(state, run)
-            if words is not None:
-                return words
-        words = self._trie.empty_words()
-        spans = np.array([[0, self._trie.num_nodes, state]], np.int32)
-        self.vocabulary.walks.walk(self._trie, self.automaton, spans, words)
-        return words
-
-    def _make_run(self, state: int, run: CharRun) -> Int32 | None:
-        """The mask before a run: tokens wholly in it, and those that leave it. None where so many
-        may leave that a walk of the whole trie is shorter."""
-        table = self.vocabulary.run_table(run.chars)
-        starts = self._row(run.rest) >= 0
-        low, high = run.low, run.high
-        if not run.plain:
-            starts, low = starts | (self._row(state) >= 0), 0
-        nodes, before = table.leaving(starts, low, high, run.apart)
-        ends = self._trie.skip[nodes]
-        if (ends - nodes).sum() > 2 * self._trie.num_nodes:
-            return None
-        states = np.full(len(nodes), run.rest, np.int32)
-        if not run.plain:
-            states = self._behind(state, run, int(before.max(initial=0)))[before]
-        words = table.within(high)
-        spans = np.stack([nodes, ends, states], 1).astype(np.int32)
-        self.vocabulary.walks.walk(self._trie, self.automaton, spans, words)
-        return words
-
-    def _row(self, state: int) -> Int32:
-        self.automaton.expand(state)
-        row: Int32 = self.automaton.rows[state]
-        return row
-
-    def _behind(self, state: int, run: CharRun, most: int) -> Int32:
-        """The states behind 0, 1 ... `most` characters of the run."""
-        character = first_character(run.chars)
-        states = [state]
-        while len(states) <= most:
-            following = self.automaton.walk(states[-1], character)
-            states += [following] * (most if following == states[-1] else 1)
-        return np.array(states, np.int32)
+        return cache.put(name, self._maker.make(state)[:-1])

@@ -6,7 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from threading import Lock
 
-from sgc_ir.automata.utf8 import ALL_CHARS, CharSet, Ranges, char_set, complement
+from sgc_ir.automata.regex import regex_automaton
+from sgc_ir.automata.utf8 import CharSet
 from sgc_kernels.masks.select import Walks, select_walks
 from sgc_runtime.constraints.mask_cache import MaskCache
 from sgc_runtime.constraints.mask_files import MaskFiles
@@ -14,24 +15,29 @@ from sgc_runtime.constraints.run_tables import RunTable
 from sgc_runtime.constraints.token_trie import TokenSource, TokenTrie
 
 _TABLES_BYTES = 64 << 20
-_CONTROLS = ((0x00, 0x1F),)
+_ASKED = 4096  # sets that are remembered as asked for once
 
-# Sets that many constraints have runs of.
-COMMON: tuple[Ranges, ...] = (
-    ALL_CHARS,
-    complement(((0x0A, 0x0A),)),  # dot
-    complement(((0x22, 0x22),)),
-    complement(((0x22, 0x22), (0x5C, 0x5C))),
-    complement((*_CONTROLS, (0x22, 0x22), (0x5C, 0x5C))),  # inside a JSON string
-    complement((*_CONTROLS, (0x22, 0x22), (0x5C, 0x5C), (0x7F, 0x7F))),
-    ((0x20, 0x7E),),  # printable ASCII
-    ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E)),
-    ((0x30, 0x39),),
-    ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
-    ((0x61, 0x7A),),
-    ((0x41, 0x5A), (0x61, 0x7A)),
-    ((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
-    ((0x20, 0x20), (0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
+# Classes of characters that many constraints have runs of.
+COMMON = (
+    r"[\s\S]",
+    r".",
+    r"\w",
+    r"\s",
+    r"\S",
+    r"[\w\s]",
+    r"[^\"]",
+    r"[^\"\\]",
+    r"[^\"\\\n]",
+    r"[^\"\\\x00-\x1f]",  # inside a JSON string
+    r"[^\"\\\x00-\x1f\x7f]",
+    r"[ -~]",  # printable ASCII
+    r"[ !#-\[\]-~]",
+    r"[0-9]",
+    r"[0-9A-Z_a-z]",
+    r"[a-z]",
+    r"[A-Za-z]",
+    r"[0-9A-Za-z]",
+    r"[ 0-9A-Za-z]",
 )
 
 
@@ -43,7 +49,7 @@ class Vocabulary:
         budget_bytes: memory for masks.
         files: masks on disk; None: none.
         walks: how the trie is walked (default: compiled where the CPU allows).
-        common: sets of characters whose tables are made at once.
+        common: classes of characters, as a regex has them, whose tables are made at once.
     """
 
     def __init__(
@@ -52,7 +58,7 @@ class Vocabulary:
         budget_bytes: int = 256 << 20,
         files: MaskFiles | None = None,
         walks: Walks | None = None,
-        common: Iterable[Ranges] = COMMON,
+        common: Iterable[str] = COMMON,
     ) -> None:
         self.trie = trie
         self.cache = MaskCache(budget_bytes)
@@ -60,8 +66,12 @@ class Vocabulary:
         self.walks = walks or select_walks()
         self._lock = Lock()
         self._tables: OrderedDict[int, RunTable] = OrderedDict()
-        for ranges in common:
-            self.run_table(char_set(ranges))
+        self._asked: set[int] = set()
+        for characters in common:
+            automaton = regex_automaton(f"{characters}*")
+            run = automaton.run(automaton.start)
+            assert run is not None
+            self._make_table(run.chars)
 
     @classmethod
     def of(
@@ -79,15 +89,25 @@ class Vocabulary:
         tables = sum(table.num_bytes for table in self._tables.values())
         return self.trie.num_bytes + tables + self.cache.num_bytes
 
-    def run_table(self, chars: CharSet) -> RunTable:
-        """The table of a set, made at the first call."""
+    def run_table(self, chars: CharSet) -> RunTable | None:
+        """The table of a set; None at the first call for a set that is not common, when a walk
+        is as short."""
         with self._lock:
             table = self._tables.get(chars.id)
-            if table is None:
-                table = self._tables[chars.id] = RunTable(self.trie.table, self.walks, chars)
-                self._bound()
-            self._tables.move_to_end(chars.id)
+            if table is None and chars.id in self._asked:
+                table = self._make_table(chars)
+            elif table is None:
+                if len(self._asked) >= _ASKED:
+                    self._asked.clear()
+                self._asked.add(chars.id)
+            else:
+                self._tables.move_to_end(chars.id)
             return table
+
+    def _make_table(self, chars: CharSet) -> RunTable:
+        table = self._tables[chars.id] = RunTable(self.trie.table, self.walks, chars)
+        self._bound()
+        return table
 
     def _bound(self) -> None:
         taken = sum(table.num_bytes for table in self._tables.values())

@@ -9,19 +9,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.masks import BYTES, CONTROLS, WORDS, allowed, check_walk, tried, vocabularies
 
 from sgc_ir.automata.regex import regex_automaton
 from sgc_ir.errors import ConstraintError
+from sgc_runtime.constraints import mask_maker
 from sgc_runtime.constraints.mask_cache import MaskCache
 from sgc_runtime.constraints.mask_files import MaskFiles
+from sgc_runtime.constraints.mask_maker import MaskMaker
 from sgc_runtime.constraints.token_masks import TokenMasks
 from sgc_runtime.constraints.token_trie import TokenTrie
 from sgc_runtime.constraints.vocabulary import Vocabulary
 
 VOCABULARIES = vocabularies(WORDS)
+
+
+@pytest.fixture(autouse=True, params=[1, 400], ids=["runs everywhere", "runs in large parts"])
+def few_nodes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How large a part of the trie is before a run in it is not walked state by state."""
+    monkeypatch.setattr(mask_maker, "_FEW_NODES", request.param)
+
 
 CASES = [
     (r"[\w\d\s]{1,16}", "a_b 日本"),
@@ -95,7 +104,11 @@ VOCABULARY = st.lists(
 
 
 @given(REGEXES, VOCABULARY, st.data())
-@settings(max_examples=250, deadline=None)
+@settings(
+    max_examples=250,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_any_regex_and_vocabulary(pattern: str, tokens: list[bytes], data: st.DataObject) -> None:
     automaton = regex_automaton(pattern)
     masks = [TokenMasks(automaton, vocabulary) for vocabulary in vocabularies(tokens)]
@@ -189,7 +202,7 @@ def test_masks_come_back_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     states = [automaton.walk(automaton.start, text.encode()[:n]) for n in range(len(text))]
     made = [allowed(masks.mask(state)) for state in states]
     masks.save()
-    monkeypatch.setattr(TokenMasks, "_make", lambda *_: pytest.fail("made again"))
+    monkeypatch.setattr(MaskMaker, "make", lambda *_: pytest.fail("made again"))
     again = regex_automaton(pattern)
     again.walk(again.start, b'"zz": no')  # states get other numbers
     kept = TokenMasks(again, files(tmp_path))

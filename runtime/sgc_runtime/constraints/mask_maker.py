@@ -1,0 +1,118 @@
+"""How a mask is made: runs of characters by their counts, everything else by a walk of the trie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sgc_ir.automata.automaton import Automaton, CharRun
+from sgc_kernels.masks.trie_table import Int32
+from sgc_runtime.constraints.run_tables import MOST_CHARACTERS, char_table
+from sgc_runtime.constraints.vocabulary import Vocabulary
+
+# Nodes below which a run inside the trie is walked state by state.
+_FEW_NODES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A state that stands before a run, and the nodes [first, behind) that come then."""
+
+    state: int
+    run: CharRun
+    first: int
+    behind: int
+
+
+class MaskMaker:
+    """Makes masks of one automaton over one vocabulary; not safe for threads.
+
+    In a state before `X{low,high}` a token is legal where it lies wholly in X and has at most
+    `high` characters, or where it leaves X and the automaton goes on with what is left of it.
+    Only the latter are walked, from the nodes of the trie where a run of X breaks. The same is
+    done below nodes that lead into such a state, so that its counts need no states of their own.
+    """
+
+    def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
+        self._automaton = automaton
+        self._vocabulary = vocabulary
+        self._trie = vocabulary.trie.table
+        self._places: list[_Place] = []
+        self._walked: set[int] = set()  # states before runs that are walked nevertheless
+
+    def make(self, state: int) -> Int32:
+        """The mask in `state`, and one word more."""
+        words = self._trie.empty_words()
+        whole = (0, self._trie.num_nodes)
+        self._places.clear()
+        if self._takes(state, *whole):
+            spans = np.zeros((0, 3), np.int32)
+        else:
+            spans = np.array([[*whole, state]], np.int32)
+        while len(spans) or self._places:
+            places, self._places = self._places, []
+            spans = np.concatenate([spans, *(self._leave(place, words) for place in places)])
+            self._vocabulary.walks.walk(self._trie, self._automaton, spans, words, self._takes)
+            spans = np.zeros((0, 3), np.int32)
+        return words
+
+    def _takes(self, state: int, first: int, behind: int) -> bool:
+        """Whether the nodes below one that led to `state` are looked at as a run."""
+        if behind - first < _FEW_NODES or state in self._walked:
+            return False
+        run = self._automaton.run(state)
+        if run is None or not (run.plain or run.apart):
+            return False
+        self._places.append(_Place(state, run, first, behind))
+        return True
+
+    def _leave(self, place: _Place, words: Int32) -> Int32:
+        """Allow what lies in the run.
+
+        Returns:
+            int32 [spans, 3]: what leaves it, for the walk.
+        """
+        run, low = place.run, place.run.low
+        starts = self._row(run.rest) >= 0
+        if not run.plain:  # an alternative of the body may come before `low` characters
+            starts, low = starts | (self._row(place.state) >= 0), 0
+        nodes, before = self._within(place, starts, low, words)
+        ends = self._trie.skip[nodes]
+        if (ends - nodes).sum() > 2 * (place.behind - place.first):
+            self._walked.add(place.state)
+            return np.array([[place.first, place.behind, place.state]], np.int32)
+        return np.stack([nodes, ends, self._states(place, before)], 1).astype(np.int32)
+
+    def _within(
+        self, place: _Place, starts: npt.NDArray[np.bool_], low: int, words: Int32
+    ) -> tuple[Int32, Int32]:
+        """Allow what lies in the run; the nodes that leave it, and the characters before each."""
+        run = place.run
+        high = MOST_CHARACTERS if run.high is None else min(run.high, MOST_CHARACTERS)
+        if place.behind - place.first == self._trie.num_nodes:
+            table = self._vocabulary.run_table(run.chars)
+            if table is not None:
+                words |= table.within(high)
+                return table.leaving(starts, low, high, run.apart)
+        span = (place.first, place.behind)
+        nodes, before = self._vocabulary.walks.run(
+            self._trie, char_table(run.chars), span, high, not run.apart, words
+        )
+        kept = (before >= low) & starts[self._trie.edge[nodes] & 255]
+        return nodes[kept], before[kept]
+
+    def _states(self, place: _Place, before: Int32) -> Int32:
+        """The states behind `before` characters of the run, where it has been left."""
+        if place.run.plain:
+            return np.full(len(before), place.run.rest, np.int32)
+        counts, which = np.unique(before, return_inverse=True)
+        states = self._automaton.behind(place.state, counts.tolist())
+        found: Int32 = np.array(states, np.int32)[which]
+        return found
+
+    def _row(self, state: int) -> Int32:
+        self._automaton.expand(state)
+        row: Int32 = self._automaton.rows[state]
+        return row
