@@ -96,7 +96,7 @@ class SgcEngine:
         watch.method(core, "step", "step")
         watch.method(core.scheduler, "plan", "plan")
         watch.method(counting, "forward", "forward")
-        watch.function("sgc_runtime.engine.core", "make_step_input", "step_input")
+        watch.method(core.step_inputs, "make", "step_input")
         watch.function("sgc_runtime.engine.core", "sample", "sampling")
         watch.function("sgc_runtime.engine.core", "next_token_logprobs", "scoring")
         before = dict(self.backend.stats())

@@ -54,7 +54,8 @@ class HistoryModel:
     def _row(self, batch: ForwardBatch, kv: KVTensors, row: int) -> np.ndarray:
         qo, ranges = batch.qo_indptr.tolist(), batch.kv_indptr.tolist()
         b = next(i for i in range(len(qo) - 1) if qo[i] <= row < qo[i + 1])
-        slots = batch.kv_slots[ranges[b] : ranges[b + 1]]
+        end = ranges[b + 1] if batch.kv_ends is None else int(batch.kv_ends[b])
+        slots = batch.kv_slots[ranges[b] : end]
         length = len(slots) - (qo[b + 1] - 1 - row)
         positions = kv.v[0][slots[:length], 0, 0].long()
         assert positions.tolist() == list(range(length)), "KV of other positions"

@@ -90,6 +90,7 @@ class _Room:
         self.cut[at.FEW // 8] = _FEW
         self.work, self.items, self.rows = _Numbers(), _Numbers(), _Numbers()
         self.partials = torch.empty(0, dtype=torch.float32)
+        self.grows: object | None = None  # of the last step
 
     def partial_results(self, count: int) -> int:
         """Address of `count` float32."""
@@ -131,6 +132,9 @@ class _CompiledPlan:
         cut[at.NUM_SEQUENCES // 8] = num_seqs
         cut[at.QO // 8] = meta.qo_indptr.data_ptr()
         cut[at.KV // 8] = meta.kv_indptr.data_ptr()
+        cut[at.KV_ENDS // 8] = meta.ends.data_ptr()
+        cut[at.GROWS // 8] = int(meta.grows is not None and meta.grows is room.grows)
+        room.grows = meta.grows
         cut[at.SLOTS // 8] = step[st.SLOTS // 8] = meta.kv_slots.data_ptr()
         self._code.call["count"](room.cut_address)
         num_items, num_rows = int(cut[at.NUM_ITEMS // 8]), int(cut[at.NUM_ROWS // 8])

@@ -14,13 +14,24 @@ class AttentionMeta:
 
     The queries of sequence b are the rows `qo_indptr[b]:qo_indptr[b+1]`; the keys and values of
     its whole context, new tokens included, lie in the slots
-    `kv_slots[kv_indptr[b]:kv_indptr[b+1]]` in order. The queries belong to the last tokens of the
-    context. A sequence may have no queries; then its slots are not read.
+    `kv_slots[kv_indptr[b]:kv_indptr[b+1]]` in order, or in `kv_slots[kv_indptr[b]:kv_ends[b]]`
+    where that is given. The queries belong to the last tokens of the context. A sequence may have
+    no queries; then its slots are not read.
+
+    Steps with the same `grows` have the same sequences in the same order, each with one query and
+    with the slots of the last such step and one more behind them.
     """
 
     qo_indptr: torch.Tensor  # [B+1] int32, CPU
     kv_indptr: torch.Tensor  # [B+1] int32, CPU
     kv_slots: torch.Tensor  # [sum of context lengths] int64, device of the pool
+    kv_ends: torch.Tensor | None = None  # [B] int32, CPU
+    grows: object | None = None
+
+    @property
+    def ends(self) -> torch.Tensor:
+        """`[B]` int32: the end of each sequence's slots."""
+        return self.kv_indptr[1:] if self.kv_ends is None else self.kv_ends
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ class _Block:
 
 def _blocks(meta: AttentionMeta, shape: AttentionShape, window: int | None) -> Iterator[_Block]:
     num_queries = meta.qo_indptr.long().diff()
-    context = meta.kv_indptr.long().diff()
+    context = meta.ends.long() - meta.kv_indptr[:-1].long()
     # Keys that no query of the sequence can see through the window are left out.
     num_keys = context if window is None else torch.minimum(context, window - 1 + num_queries)
     few = (num_queries > 0) & (num_queries <= _MANY_QUERIES)
@@ -168,7 +168,7 @@ def _group_block(
 ) -> _Block:
     qo, device = meta.qo_indptr.long(), meta.kv_slots.device
     n, m = int(qo[members[0] + 1] - qo[members[0]]), int(num_keys.max())
-    ends = meta.kv_indptr.long()[members + 1]
+    ends = meta.ends.long()[members]
     # Padding repeats the last slot of its own sequence: whatever lies elsewhere is never read.
     places = (ends - num_keys)[:, None] + torch.arange(m).clamp(max=num_keys[:, None] - 1)
     rows = (qo[members][:, None] + torch.arange(n)).flatten()
@@ -192,7 +192,7 @@ def _long_block(
     meta: AttentionMeta, shape: AttentionShape, b: int, num_keys: int, window: int | None
 ) -> _Block:
     first, last = int(meta.qo_indptr[b]), int(meta.qo_indptr[b + 1])
-    end, n, device = int(meta.kv_indptr[b + 1]), last - first, meta.kv_slots.device
+    end, n, device = int(meta.ends[b]), last - first, meta.kv_slots.device
     plain = n == num_keys and (window is None or window >= n)
     mask = None if plain else _mask(n, num_keys, torch.tensor(num_keys), window, shape.dtype)
     return _Block(

@@ -15,8 +15,10 @@ from sgc_kernels.compiled.cut_block import (
     CURSOR,
     FEW,
     FIRST_PARTIAL,
+    GROWS,
     ITEMS,
     KV,
+    KV_ENDS,
     KV_HEADS,
     NUM_ITEMS,
     NUM_PARTIALS,
@@ -46,8 +48,8 @@ def _queries(cut: int, b: int) -> int:
 
 @kernel
 def _context(cut: int, b: int) -> int:
-    kv = load_int(cut + KV) + 4 * b
-    return load_int32(kv + 4) - load_int32(kv)
+    end = load_int32(load_int(cut + KV_ENDS) + 4 * b)
+    return end - load_int32(load_int(cut + KV) + 4 * b)
 
 
 @kernel
@@ -134,30 +136,55 @@ def make_count(layout: Layout) -> Callable[[int], None]:
     each_item = _make_each_item(max_tokens)
 
     def count(cut: int) -> None:
-        few, total = 0, load_int(cut + NUM_SEQUENCES)
-        store_int(cut + NUM_PARTS, 0)
-        for b in range(total):
-            queries, first = _queries(cut, b), load_int32(load_int(cut + QO) + 4 * b)
-            before = _context(cut, b) - queries
-            for i in range(queries):
-                store_int(load_int(cut + POSITIONS) + 8 * (first + i), before + i)
-                store_int(load_int(cut + FIRST_PARTIAL) + 8 * (first + i), 0)
-            if 0 < queries <= load_int(cut + FEW):
-                store_int(load_int(cut + ORDER) + 8 * few, b)
-                few += 1
-        if few > 0:
-            _share(cut, few)
-        place = few
-        for b in range(total):
-            if _queries(cut, b) > load_int(cut + FEW):
-                store_int(load_int(cut + ORDER) + 8 * place, b)
-                _push(cut, PARTS, NUM_PARTS, place, place + 1, 0, _context(cut, b))
-                place += 1
+        _place_tokens(cut)
+        if load_int(cut + GROWS) == 1:
+            _grow_parts(cut)
+        else:
+            _find_parts(cut)
         _choose_run(cut, max_tokens)
         each_item(cut, False)
-        _number_partials(cut, load_int32(load_int(cut + QO) + 4 * total))
+        _number_partials(cut, load_int32(load_int(cut + QO) + 4 * load_int(cut + NUM_SEQUENCES)))
 
     return count
+
+
+@kernel
+def _place_tokens(cut: int) -> None:
+    """Each token's position, and no results of it so far."""
+    for b in range(load_int(cut + NUM_SEQUENCES)):
+        queries, first = _queries(cut, b), load_int32(load_int(cut + QO) + 4 * b)
+        before = _context(cut, b) - queries
+        for i in range(queries):
+            store_int(load_int(cut + POSITIONS) + 8 * (first + i), before + i)
+            store_int(load_int(cut + FIRST_PARTIAL) + 8 * (first + i), 0)
+
+
+@kernel
+def _find_parts(cut: int) -> None:
+    few, total = 0, load_int(cut + NUM_SEQUENCES)
+    store_int(cut + NUM_PARTS, 0)
+    for b in range(total):
+        if 0 < _queries(cut, b) <= load_int(cut + FEW):
+            store_int(load_int(cut + ORDER) + 8 * few, b)
+            few += 1
+    if few > 0:
+        _share(cut, few)
+    place = few
+    for b in range(total):
+        if _queries(cut, b) > load_int(cut + FEW):
+            store_int(load_int(cut + ORDER) + 8 * place, b)
+            _push(cut, PARTS, NUM_PARTS, place, place + 1, 0, _context(cut, b))
+            place += 1
+
+
+@kernel
+def _grow_parts(cut: int) -> None:
+    """The new tokens belong to the parts of one sequence, which end with their contexts; those
+    that sequences share stay as they are."""
+    for p in range(load_int(cut + NUM_PARTS)):
+        part = load_int(cut + PARTS) + 32 * p
+        if load_int(part + 8) - load_int(part) == 1:
+            store_int(part + 24, _context(cut, _member(cut, load_int(part))))
 
 
 @kernel

@@ -3,7 +3,8 @@
 (
     NUM_SEQUENCES,
     QO,  # int32, as in AttentionMeta
-    KV,
+    KV,  # int32: where the slots of each sequence begin
+    KV_ENDS,
     SLOTS,
     ORDER,  # [sequences]
     STACK,  # [sequences + 1, 4]
@@ -21,5 +22,6 @@
     ROWS,
     FEW,  # sequences with at most so many tokens share parts
     NUM_PARTIALS,
-) = range(0, 20 * 8, 8)
-CUT_WORDS = 20
+    GROWS,  # 1: the last step's sequences, each a token longer; its order and parts are there
+) = range(0, 22 * 8, 8)
+CUT_WORDS = 22

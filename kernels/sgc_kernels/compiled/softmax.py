@@ -100,9 +100,11 @@ def make_softmax_block(pairs: bool) -> Any:
             parts.append(e.b.select(seen, score, e.constant(HIDDEN)))
         base = _new_base(e, functools.reduce(e.maximum, parts), maximum, factor)
         weights = [_weight(e, part, base, pairs) for part in parts]
+        form = Format.BFLOAT16 if pairs else Format.FLOAT32
         for i, weight in enumerate(weights):
-            form = Format.BFLOAT16 if pairs else Format.FLOAT32
             e.store(form, weight, e.offset(scores, i * LANES * form.num_bytes))
+        # The sum of what is multiplied: rounding must not make all weights too large.
+        weights = [e.rounded(form, weight) for weight in weights]
         added = e.reduce(functools.reduce(e.b.fadd, weights))
         kept = e.b.fmul(e.raw_load(F32, total, 4), e.raw_load(F32, factor, 4))
         e.raw_store(e.b.fadd(kept, added), total, 4)

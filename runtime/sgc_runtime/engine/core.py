@@ -17,7 +17,7 @@ from sgc_runtime.engine.metrics import Metrics
 from sgc_runtime.engine.prompt_trie import PromptTrie
 from sgc_runtime.engine.request import Outcome, Request, State
 from sgc_runtime.engine.scheduler import Chunk, Scheduler
-from sgc_runtime.engine.step_input import StepInput, make_step_input
+from sgc_runtime.engine.step_input import StepInput, StepInputs
 from sgc_runtime.model.forward import ForwardBatch, KVTensors
 from sgc_runtime.sampling.logprobs import next_token_logprobs
 from sgc_runtime.sampling.row import SamplingRow
@@ -49,7 +49,7 @@ class EngineCore:
         device: torch.device | None = None,
     ) -> None:
         self._model, self._kv = model, kv
-        self._device = device if device is not None else torch.device("cpu")
+        self.step_inputs = StepInputs(device if device is not None else torch.device("cpu"))
         self.cache = PrefixCache(config.kv_tokens, config.cache)
         self.metrics = Metrics()
         self.trie = PromptTrie(config.stats_tokens)
@@ -88,7 +88,7 @@ class EngineCore:
             assert self.scheduler.idle, "requests wait and none can run"
             return False
         try:
-            work = make_step_input(chunks, self._device)
+            work = self.step_inputs.make(chunks)
             with torch.inference_mode():
                 logits = self._model.forward(work.batch, self._kv)
                 self._finish_step(chunks, work, logits)

@@ -1,4 +1,8 @@
-"""Tensors of one step out of the scheduler's chunks."""
+"""Tensors of one step out of the scheduler's chunks.
+
+While the same sequences decode, a step's tensors grow out of the last step's: what is done for
+each then does not grow with contexts.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import numpy as np
 import torch
 
 from sgc_runtime.cache.radix_tree import Slots
-from sgc_runtime.engine.request import Request
+from sgc_runtime.engine.request import Request, State
 from sgc_runtime.engine.scheduler import Chunk
 from sgc_runtime.model.forward import ForwardBatch
 
@@ -25,6 +29,105 @@ class StepInput:
     batch: ForwardBatch
     sampling: list[Request]
     scoring: list[tuple[Request, int, int]]
+
+
+class StepInputs:
+    """Makes the input of each step of one engine; equal to `make_step_input`, but for room behind
+    the slots of a sequence (`ForwardBatch.kv_ends`).
+
+    Args:
+        room: decode steps after which the slots of their contexts are gathered anew.
+    """
+
+    def __init__(self, device: torch.device, room: int = 128) -> None:
+        self._device, self._room = device, room
+        self._rows: _DecodingRows | None = None
+
+    def make(self, chunks: Sequence[Chunk]) -> StepInput:
+        """Pack the chunks in order, without padding."""
+        rows = self._rows
+        if rows is not None and rows.can_grow(chunks):
+            return rows.grown()
+        self._rows = None
+        if not _all_decode(chunks):
+            return make_step_input(chunks, self._device)
+        self._rows = _DecodingRows(chunks, self._device, self._room)
+        return self._rows.grown()
+
+
+def _all_decode(chunks: Sequence[Chunk]) -> bool:
+    """Whether each chunk is the newest token of a running generation. The slots before it stay
+    what they are as long as it runs."""
+    return bool(chunks) and all(
+        c.request.state is State.RUNNING
+        and c.request.scoring is None
+        and c.start == c.end - 1
+        and c.end == c.request.num_target
+        for c in chunks
+    )
+
+
+class _DecodingRows:
+    """Running generations with the slots of their contexts, beside each other with room behind.
+
+    Made before the first step, without the slots of its tokens.
+    """
+
+    def __init__(self, chunks: Sequence[Chunk], device: torch.device, room: int) -> None:
+        self._requests = [c.request for c in chunks]
+        self._next = [c.start for c in chunks]
+        self._device = device
+        self._room = room
+        self._key = object()  # not this object: attention's memory outlives its rows
+        # The tensors of a step are its own only until the next: the model has computed by then.
+        before = np.array([c.start for c in chunks], np.int64)
+        self._indptr = torch.from_numpy(
+            np.concatenate([[0], np.cumsum(before + room)]).astype(np.int32)
+        )
+        self._ends = self._indptr[:-1] + torch.from_numpy(before.astype(np.int32))
+        self._positions = torch.from_numpy(before - 1).to(device)
+        self._slots = _packed([_with_room(c, room) for c in chunks], device)
+        self._qo_indptr = torch.arange(len(chunks) + 1, dtype=torch.int32)
+        self._logit_rows = torch.arange(len(chunks), device=device)
+
+    def can_grow(self, chunks: Sequence[Chunk]) -> bool:
+        """Whether the step is of the same rows; each then has one token more."""
+        if self._room == 0 or [c.request for c in chunks] != self._requests:
+            return False
+        return [c.start for c in chunks] == self._next and _all_decode(chunks)
+
+    def grown(self) -> StepInput:
+        """The input of the next step."""
+        self._room -= 1
+        self._next = [start + 1 for start in self._next]
+        places, requests = self._ends.to(self._device, torch.int64), self._requests
+        ids = _numbers([r.tokens[r.num_target - 1] for r in requests], self._device)
+        out = _numbers([r.slots[r.num_target - 1] for r in requests], self._device)
+        self._slots.index_copy_(0, places, out)
+        self._ends += 1
+        self._positions += 1
+        batch = ForwardBatch(
+            input_ids=ids,
+            positions=self._positions,
+            out_slots=out,
+            qo_indptr=self._qo_indptr,
+            kv_indptr=self._indptr,
+            kv_slots=self._slots,
+            logit_rows=self._logit_rows,
+            kv_ends=self._ends,
+            grows=self._key,
+        )
+        return StepInput(batch, list(requests), [])
+
+
+def _numbers(values: Sequence[int], device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(np.array(values, np.int64)).to(device)
+
+
+def _with_room(chunk: Chunk, room: int) -> Slots:
+    slots = np.zeros(chunk.start + room, np.int64)
+    slots[: chunk.start] = chunk.request.slots[: chunk.start]
+    return slots
 
 
 def make_step_input(chunks: Sequence[Chunk], device: torch.device) -> StepInput:

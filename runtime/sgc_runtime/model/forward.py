@@ -21,8 +21,9 @@ class ForwardBatch:
     """B sequences with T new tokens in all, packed without padding.
 
     Sequence b has the new tokens `qo_indptr[b]:qo_indptr[b+1]`; its whole context, new tokens
-    included, lies in the slots `kv_slots[kv_indptr[b]:kv_indptr[b+1]]` in order. New tokens are
-    the last ones of their sequence.
+    included, lies in the slots `kv_slots[kv_indptr[b]:kv_indptr[b+1]]` in order, or up to
+    `kv_ends[b]` where that is given. New tokens are the last ones of their sequence. For `grows`
+    see `AttentionMeta`.
     """
 
     input_ids: torch.Tensor  # [T] int64
@@ -32,3 +33,5 @@ class ForwardBatch:
     kv_indptr: torch.Tensor  # [B+1] int32, on the CPU
     kv_slots: torch.Tensor  # [sum of context lengths] int64
     logit_rows: torch.Tensor  # [L] int64, rows of T whose logits are wanted
+    kv_ends: torch.Tensor | None = None  # [B] int32, on the CPU
+    grows: object | None = None

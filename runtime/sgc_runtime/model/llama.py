@@ -75,9 +75,7 @@ class LlamaModel:
             `[L, vocab]` float32 logits of the rows `batch.logit_rows`, in their order.
         """
         weights, kernels, eps = self._weights, self._kernels, self.config.rms_eps
-        plan = kernels.attention.plan(
-            AttentionMeta(batch.qo_indptr, batch.kv_indptr, batch.kv_slots), self._shape
-        )
+        plan = kernels.attention.plan(_attention_meta(batch), self._shape)
         table = kernels.rotary_table(
             batch.positions, weights.inv_freq, weights.rope_scale, self.dtype
         )
@@ -120,3 +118,9 @@ class LlamaModel:
             q = kernels.turn_and_store(qkv, table, keys, values, out_slots)
         heads = plan.run(q, keys, values, config.windows[index])
         return heads.reshape(x.shape[0], -1)
+
+
+def _attention_meta(batch: ForwardBatch) -> AttentionMeta:
+    return AttentionMeta(
+        batch.qo_indptr, batch.kv_indptr, batch.kv_slots, batch.kv_ends, batch.grows
+    )
