@@ -51,4 +51,5 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.long_queue
 	$(BIN)/python -m benchmarks.executor_overhead
 	$(BIN)/python -m benchmarks.weight_forms
+	$(BIN)/python -m benchmarks.prefill_profile
 	$(BIN)/python -m benchmarks.cold_start
