@@ -276,6 +276,24 @@ class Delayed(Node):
         return self.body.row(pool)
 
 
+class Lazy(Node):
+    """A state of an automaton that is written by hand, and that holds a text for certain.
+
+    Attributes:
+        name: says in every process which one it is, as long as the automaton is the same.
+    """
+
+    __slots__ = ("_make", "name")
+
+    def __init__(self, number: int, name: str, nullable: bool, make: Callable[[], Row]) -> None:
+        super().__init__(number, nullable, True)
+        self.name = name
+        self._make = make
+
+    def derive(self, pool: Pool) -> Row:
+        return self._make()
+
+
 class Rule:
     """A named expression that may hold itself; `body` is set once, by `Pool.define`."""
 

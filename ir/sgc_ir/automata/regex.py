@@ -16,6 +16,7 @@ import unicodedata
 from collections.abc import Callable
 
 from sgc_ir.automata.automaton import Automaton
+from sgc_ir.automata.builder import Builder
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
 from sgc_ir.automata.nodes import Node
 from sgc_ir.automata.pool import Pool
@@ -65,11 +66,20 @@ def regex_expression(pool: Pool, pattern: str) -> Node:
     """
     try:
         tree, flags = parse(pattern, pool.limits)
-        piece = read(tree, flags)
-        converter = _Converter(pool, Contexts(piece), _digest(pattern).hex())
-        return at(converter.convert(piece, pool.epsilon), BEGINNING)
+        return piece_expression(pool, read(tree, flags), _digest(pattern).hex())
     except RecursionError:
         raise ConstraintError("the regex nests too many groups; flatten it") from None
+
+
+def piece_expression(builder: Builder, piece: Piece, name: str) -> Node:
+    """The texts that `piece` matches as a whole.
+
+    Args:
+        builder: the pool, or a view on it that spells characters in its own way.
+        name: says which piece it is and how its characters are spelled, in every process.
+    """
+    converter = _Converter(builder, Contexts(piece), name)
+    return at(converter.convert(piece, builder.epsilon), BEGINNING)
 
 
 class Table:
@@ -103,7 +113,7 @@ class _Converter:
         name: says which one, in every process.
     """
 
-    def __init__(self, pool: Pool, contexts: Contexts, name: str) -> None:
+    def __init__(self, pool: Builder, contexts: Contexts, name: str) -> None:
         self._pool = pool
         self._contexts = contexts
         self._name = name
@@ -243,7 +253,9 @@ class _Loop:
     those it is left out.
     """
 
-    def __init__(self, pool: Pool, contexts: Contexts, name: str, piece: Times, rest: Rest) -> None:
+    def __init__(
+        self, pool: Builder, contexts: Contexts, name: str, piece: Times, rest: Rest
+    ) -> None:
         self._pool = pool
         self._contexts = contexts
         self._name = name

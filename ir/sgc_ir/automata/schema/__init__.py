@@ -1,0 +1,1 @@
+"""JSON Schema to byte automata: resolve, normalise by type, intersect, emit."""

@@ -1,0 +1,115 @@
+"""Arrays as expressions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sgc_ir.automata.nodes import Node, Row
+from sgc_ir.automata.schema.cells import Arrays
+from sgc_ir.automata.schema.counts import ArrayCounts, State
+from sgc_ir.automata.schema.distinct import DistinctItems, Used
+
+if TYPE_CHECKING:
+    from sgc_ir.automata.schema.emit import Emitter
+
+
+class ArrayWriter:
+    """Writes the arrays of one cell, from behind the opening bracket."""
+
+    def __init__(self, emitter: Emitter, cell: Arrays, depth: int, name: str) -> None:
+        self._emitter = emitter
+        self._pool = emitter.tools.pool
+        self._cell = cell
+        self._depth = depth
+        self._name = name
+        feasible = emitter.tools.feasible
+        self._distinct = feasible.plans.distinct(cell)
+        self._counts = ArrayCounts(cell, feasible.plans, feasible.holds)
+
+    def start(self) -> Node:
+        if self._distinct is not None:
+            return self._differing(0, frozenset(), self._distinct)
+        if self._cell.contains:
+            return self._counted(self._counts.start, False)
+        return self._state(0)
+
+    # Without `contains`
+
+    def _state(self, index: int) -> Node:
+        """After `index` of the first items."""
+        if index == self._counts.cap:
+            return self._close(index > 0)
+        name = f"{self._name}.{index}"
+        return self._pool.lazy(name, lambda: self._row(index))
+
+    def _row(self, index: int) -> Row:
+        return self._items(index).row(self._pool)
+
+    def _items(self, index: int) -> Node:
+        pool, cell = self._pool, self._cell
+        if index >= len(cell.prefix) and index > 0:
+            return self._rest(index)
+        item = pool.literal(
+            self._before(index > 0),
+            pool.sequence(
+                self._emitter.value(cell.item(index), self._depth + 1), self._after(index + 1)
+            ),
+        )
+        return item if index < cell.low else pool.union([item, self._close(index > 0)])
+
+    def _after(self, index: int) -> Node:
+        """Behind item `index`; all further ones are alike behind the first items."""
+        if index < max(len(self._cell.prefix), 1) and index != self._counts.cap:
+            return self._state(index)
+        return self._rest(index)
+
+    def _rest(self, index: int) -> Node:
+        pool, cell, cap = self._pool, self._cell, self._counts.cap
+        close = self._close(True)
+        if index == cap:
+            return close
+        item = pool.literal(self._before(True), self._emitter.value(cell.rest, self._depth + 1))
+        most = None if cap is None else cap - index
+        return pool.sequence(pool.repeat(item, max(cell.low - index, 0), most), close)
+
+    # With `contains`
+
+    def _counted(self, state: State, started: bool) -> Node:
+        text = ",".join(map(str, state[1]))
+        name = f"{self._name}.{state[0]}:{text}:{started:d}"
+        return self._pool.lazy(name, lambda: self._counted_row(state, started))
+
+    def _counted_row(self, state: State, started: bool) -> Row:
+        pool = self._pool
+        items = [
+            pool.sequence(
+                self._emitter.value(goal, self._depth + 1), self._counted(following, True)
+            )
+            for goal, following in self._counts.following(state)
+        ]
+        item = pool.literal(self._before(started), pool.union(items))
+        parts = [item, self._close(started)] if self._counts.ends(state) else [item]
+        return pool.union(parts).row(pool)
+
+    # With `uniqueItems`
+
+    def _differing(self, index: int, used: Used, items: DistinctItems) -> Node:
+        name = f"{self._name}.{index}u{','.join(sorted(used))}"
+        return self._pool.lazy(name, lambda: self._differing_row(index, used, items))
+
+    def _differing_row(self, index: int, used: Used, items: DistinctItems) -> Row:
+        pool = self._pool
+        texts = [
+            pool.string(text, self._differing(index + 1, used | {text}, items))
+            for text in items.choices(index, used)
+        ]
+        item = pool.literal(self._before(index > 0), pool.union(texts))
+        parts = [item, self._close(index > 0)] if items.may_end(index) else [item]
+        return pool.union(parts).row(pool)
+
+    def _before(self, started: bool) -> bytes:
+        return self._emitter.tools.style.before(started, self._depth + 1)
+
+    def _close(self, started: bool) -> Node:
+        end = self._emitter.tools.style.after(started, self._depth) + b"]"
+        return self._pool.literal(end, self._pool.epsilon)

@@ -1,0 +1,176 @@
+"""Expressions for JSON numbers: exact ranges, multiples and exclusions over decimal digits.
+
+Bounds are compared digit by digit; a multiple is a remainder that the digits carry along. Numbers
+under a bound are written without exponent, free ones with or without, never beyond what a double
+holds.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from sgc_ir.automata.nodes import Node, Row
+from sgc_ir.automata.pool import Pool
+from sgc_ir.automata.schema.cells import Numbers
+from sgc_ir.automata.schema.decimals import Decimals, split
+from sgc_ir.errors import ConstraintError
+
+_ONE = Fraction(1)
+_WIDEST = 400  # digits of a bound
+
+
+class NumberTexts:
+    """Expressions of number cells in one pool."""
+
+    def __init__(self, pool: Pool, name: str) -> None:
+        self._pool = pool
+        self._name = name
+        self._decimals = Decimals(pool)
+        self._known: dict[Numbers, Node] = {}
+
+    def text(self, cell: Numbers) -> Node:
+        """The numbers of `cell`; the empty expression where there are none."""
+        found = self._known.get(cell)
+        if found is None:
+            found = self._known[cell] = self._text(cell)
+        return found
+
+    def _text(self, cell: Numbers) -> Node:
+        pool = self._pool
+        if cell.values is not None:
+            return pool.union([self._value(*pair, cell.integral) for pair in cell.values])
+        step = None if cell.integral and cell.step == _ONE else cell.step
+        narrow = bool(step or cell.no_steps or cell.excluded)
+        parts = [self._range(cell, narrow)]
+        if step is not None:
+            parts.append(self._multiple(step, cell.integral))
+        for other in sorted(cell.no_steps):
+            parts.append(pool.complement(self._multiple(other, False)))
+        if cell.no_steps or (cell.excluded and not cell.integral):
+            parts.append(self._decimals.short())
+        for value in sorted(cell.excluded):
+            parts.append(pool.complement(self._spellings(value)))
+        return pool.intersection(parts)
+
+    def _value(self, value: Fraction, written: str, integral: bool) -> Node:
+        pool = self._pool
+        parts = [] if integral else [pool.string(written)]
+        if value.denominator == 1 and (integral or abs(value) < 10**16):
+            parts.append(pool.string(str(value.numerator)))
+        return pool.union(parts)
+
+    def _spellings(self, value: Fraction) -> Node:
+        """`value` with any number of zeros at the end of its fraction."""
+        pool = self._pool
+        whole, digits = split(abs(value))
+        zeros = pool.repeat(pool.string("0"), 0, None)
+        tail = pool.string("." + digits, zeros)
+        text = pool.string(("-" if value < 0 else "") + whole, tail if digits else None)
+        return text if digits else pool.sequence(text, pool.optional(tail))
+
+    def _range(self, cell: Numbers, narrow: bool) -> Node:
+        if max(len(str(b.numerator)) for b in (cell.low or _ONE, cell.high or _ONE)) > _WIDEST:
+            raise ConstraintError(f"a bound has more than {_WIDEST} digits; make it smaller")
+        if cell.integral:
+            return self._decimals.integers(*_integer_bounds(cell))
+        if cell.low is None and cell.high is None and not narrow:
+            return self._decimals.free()
+        low, low_open = _float_bound(cell.low, cell.low_open, math.inf)
+        high, high_open = _float_bound(cell.high, cell.high_open, -math.inf)
+        return self._decimals.between(low, low_open, high, high_open)
+
+    # Multiples
+
+    def _multiple(self, step: Fraction, integral: bool) -> Node:
+        """Every decimal number that is a multiple of `step`, plain or with a sign."""
+        places = 0
+        while step.denominator > 1 and (step * 10**places).denominator > 1:
+            places += 1
+        modulus = (step * 10**places).numerator
+        machine = _Multiples(self._pool, f"{self._name}.m{step}.{integral}", modulus, places)
+        machine.whole_only = integral
+        positive = machine.first()
+        return self._pool.union([positive, self._pool.string("-", positive)])
+
+
+class _Multiples:
+    """States: the remainder so far, before the point, or with places left behind it."""
+
+    def __init__(self, pool: Pool, name: str, modulus: int, places: int) -> None:
+        self._pool = pool
+        self._name = name
+        self._modulus = modulus
+        self._places = places
+        self.whole_only = False
+
+    def first(self) -> Node:
+        """Before the first digit."""
+        return self._pool.lazy(f"{self._name}:", self._first_row)
+
+    def _first_row(self) -> Row:
+        digits = [(48, 48, self._whole(0, True))]
+        digits += [(48 + d, 48 + d, self._whole(d % self._modulus, False)) for d in range(1, 10)]
+        return tuple(digits)
+
+    def _whole(self, rest: int, zero: bool) -> Node:
+        ended = rest * 10**self._places % self._modulus == 0
+        return self._pool.lazy(
+            f"{self._name}:{rest}{'z' if zero else ''}", lambda: self._whole_row(rest, zero), ended
+        )
+
+    def _whole_row(self, rest: int, zero: bool) -> Row:
+        row: list[tuple[int, int, Node]] = []
+        if not self.whole_only and self._completes(rest, self._places):
+            row.append((46, 46, self._fraction(rest, self._places, True)))
+        if not zero:
+            row += [
+                (48 + d, 48 + d, self._whole((rest * 10 + d) % self._modulus, False))
+                for d in range(10)
+            ]
+        return tuple(row)
+
+    def _completes(self, rest: int, places: int) -> bool:
+        """Whether `places` more digits can make a multiple."""
+        return -rest * _power(places) % self._modulus < _power(places)
+
+    def _fraction(self, rest: int, places: int, first: bool) -> Node:
+        ended = not first and rest * 10**places % self._modulus == 0
+        return self._pool.lazy(
+            f"{self._name}:{rest}.{places}{'f' if first else ''}",
+            lambda: self._fraction_row(rest, places),
+            ended,
+        )
+
+    def _fraction_row(self, rest: int, places: int) -> Row:
+        if places == 0:
+            return ((48, 48, self._fraction(0, 0, False)),)
+        row = []
+        for digit in range(10):
+            following = (rest * 10 + digit) % self._modulus
+            if self._completes(following, places - 1):
+                row.append((48 + digit, 48 + digit, self._fraction(following, places - 1, False)))
+        return tuple(row)
+
+
+def _power(places: int) -> int:
+    return int(10**places)
+
+
+def _integer_bounds(cell: Numbers) -> tuple[int | None, int | None]:
+    low = high = None
+    if cell.low is not None:
+        low = math.ceil(cell.low) + (cell.low_open and cell.low.denominator == 1)
+    if cell.high is not None:
+        high = math.floor(cell.high) - (cell.high_open and cell.high.denominator == 1)
+    return low, high
+
+
+def _float_bound(
+    bound: Fraction | None, is_open: bool, inside: float
+) -> tuple[Fraction | None, bool]:
+    """An excluded bound as the nearest double inside it, included: a text with more digits could
+    be read as the bound itself. Zero stays, its neighbour has 324 digits."""
+    if bound is None or not is_open or bound == 0 or abs(bound) > 2**53:
+        return bound, is_open
+    return Fraction(repr(math.nextafter(float(bound), inside))), False
