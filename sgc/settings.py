@@ -102,9 +102,10 @@ class RunSettings:
         """Deadlines and retries of the nodes, None when none are set."""
         deadlines = _by_name("deadline", self.deadline, checked_deadline)
         retries = _by_name("retries", self.retries, checked_retries)
-        if not any(deadlines.values()) and not any(retries.values()):
+        named = {*deadlines, *retries} - {EVERY}  # 0 and None say something of a name
+        if not named and not deadlines.get(EVERY) and not retries.get(EVERY):
             return None
-        return Policies({k: v for k, v in deadlines.items() if v is not None}, retries)
+        return Policies(deadlines, retries)
 
 
 def sampling_fields() -> tuple[Field[Any], ...]:

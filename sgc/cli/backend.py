@@ -64,14 +64,14 @@ def choose_backend(name: str | None, given: dict[str, Any]) -> Backend:
     return make_backend(BackendSettings(**given))
 
 
-def fetch(backend: Backend, model: str, quiet: bool) -> None:
-    """Fetch the model, with a progress bar. Raises ModelError."""
-    if not hasattr(backend, "load"):  # not the local engine: nothing to fetch
+def fetch(backend: Backend, quiet: bool) -> None:
+    """Fetch the backend's model, if it has one on this machine, with a progress bar. Raises
+    ModelError."""
+    get = getattr(backend, "fetch", None)
+    if get is None:
         return
-    from sgc_runtime.models import resolve
-
-    with fetching(model, quiet or not sys.stderr.isatty()) as progress:
-        resolve(model, progress)
+    with fetching(getattr(backend, "model", ""), quiet or not sys.stderr.isatty()) as progress:
+        get(progress)
 
 
 def load(backend: Backend) -> None:

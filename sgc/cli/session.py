@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sgc.cli.backend import BackendSettings, choose_backend, fetch, load
+from sgc.cli.backend import choose_backend, fetch, load
 from sgc.cli.batch import RowBatch
 from sgc.cli.failure import FAILED, OK, CommandError, say
 from sgc.cli.fingerprint import fingerprint
@@ -89,7 +89,7 @@ def run_session(request: Request) -> int:
         program, mode = settle_mode(program, request.settings.get("mode", "auto"))
         job = program.job({**request.settings, "mode": mode, "backend": backend})
         if needs_model(program):
-            fetch(backend, BackendSettings(**request.engine).model, request.quiet)
+            fetch(backend, request.quiet)
         journal = _open_journal(request, program, job, backend)
         try:
             left = total if journal is None else _left(total, journal, request.quiet)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from sgc.cli.backend import BackendSettings
+from sgc.cli.backend import BackendSettings, fetch
+from sgc.testing import RecordingBackend
 from sgc_ir.errors import BackendError
 from sgc_runtime.backends.local import LocalBackend
 from sgc_runtime.engine.options import ORDERS, SEAMS, WEIGHTS, EngineOptions
@@ -44,6 +46,22 @@ def test_flags_allow_the_values_that_the_engine_allows(name: str, values: tuple[
         EngineOptions(**{name: value})
     with pytest.raises(BackendError, match=f"{name}='other'"):
         EngineOptions(**{name: "other"})
+
+
+def test_a_backend_that_the_program_has_set_fetches_its_own_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def resolve(name: str, progress: object = None) -> Path:
+        asked.append(name)
+        return Path(name)
+
+    monkeypatch.setattr("sgc_runtime.backends.local.resolve", resolve)
+    own = LocalBackend(tmp_path / "own.gguf")
+    for backend in (own, RecordingBackend(own, tmp_path / "record")):
+        fetch(backend, quiet=True)
+    assert asked == [str(tmp_path / "own.gguf")] * 2
 
 
 def test_flags_allow_the_number_formats_that_models_have() -> None:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +49,10 @@ class LocalBackend:
         self._options = EngineOptions(
             dtype=dtype, device=device, kv_tokens=kv_tokens, kv_memory=kv_memory, **options
         )
-        self._model = os.fspath(model)
+        self.model = os.fspath(model)
         weights = self._options.weights
         rounding = [part for part in (dtype, weights if weights != "auto" else None) if part]
-        self.name = ":".join(["local", self._model, *rounding])
+        self.name = ":".join(["local", self.model, *rounding])
         self._lock = threading.RLock()
         self._tokenizer: Tokenizer | None = None
         self._seams: Seams | None = None
@@ -65,7 +65,7 @@ class LocalBackend:
         """The model's tokenizer. Raises ModelError if it cannot be loaded."""
         with self._lock:
             if self._tokenizer is None:
-                self._tokenizer = load_tokenizer(resolve(self._model))
+                self._tokenizer = load_tokenizer(resolve(self.model))
             return self._tokenizer
 
     @property
@@ -96,7 +96,15 @@ class LocalBackend:
         """What results depend on, for a journal: plain data. Raises ModelError."""
         from sgc_runtime.backends.identity import local_identity
 
-        return local_identity(resolve(self._model), self._options)
+        return local_identity(resolve(self.model), self._options)
+
+    def fetch(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Have the model's files on this machine. Raises ModelError.
+
+        Args:
+            progress: called with the bytes so far and in all.
+        """
+        resolve(self.model, progress)
 
     def load(self) -> None:
         """Load the model now. Raises ModelError or BackendError if that cannot be done."""
@@ -151,7 +159,7 @@ class LocalBackend:
             threading.Thread(target=self._load_tokenizer, name="sgc-tokenizer", daemon=True).start()
             from sgc_runtime.engine.assemble import load_engine
 
-            loaded = load_engine(resolve(self._model), self.tokenizer, self._options)
+            loaded = load_engine(resolve(self.model), self.tokenizer, self._options)
         except BaseException as error:  # whatever it is, those who wait must hear of it
             self._loading.set_exception(error)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -43,11 +44,13 @@ class ReplayBackend:
         self._at_node: dict[tuple[int, str], list[int]] = {}
         self._served: dict[bytes, int] = {}
         self._renderings: dict[bytes, str] = {}
-        try:
-            self._file = open(self._path, "rb")
-            header = self._read_all()
-        except OSError as error:
-            raise RecordError(f"cannot read {self._path}: {error.strerror or error}") from error
+        with ExitStack() as opened:
+            try:
+                self._file = opened.enter_context(open(self._path, "rb"))
+                header = self._read_all()
+            except OSError as error:
+                raise RecordError(f"cannot read {self._path}: {error.strerror or error}") from error
+            opened.pop_all()
         self.name = f"replay:{header['backend']}"
         self.chat_template: ChatTemplate = template_of(header["chat_template"], self._renderings)
 

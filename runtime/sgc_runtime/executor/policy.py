@@ -60,11 +60,12 @@ class Policies:
     """The policies of a run.
 
     Args:
-        deadlines: seconds by variable or tool name; `*` is for those that are not named.
+        deadlines: seconds by variable or tool name, None for as long as it takes; `*` is for
+            those that are not named.
         retries: attempts after the first, likewise.
     """
 
-    def __init__(self, deadlines: Mapping[str, float], retries: Mapping[str, int]) -> None:
+    def __init__(self, deadlines: Mapping[str, float | None], retries: Mapping[str, int]) -> None:
         self._deadlines = deadlines
         self._retries = retries
         self._known: dict[str, Policy | None] = {}
@@ -118,9 +119,8 @@ class Policies:
         Raises InputError for an irreversible tool that is to be tried again by its name.
         """
         self._tools.add(tool.name)
-        deadline = self._deadlines.get(tool.name, tool.deadline)
-        if deadline is None:
-            deadline = self._deadlines.get(EVERY)
+        deadline = self._deadlines.get(EVERY) if tool.deadline is None else tool.deadline
+        deadline = self._deadlines.get(tool.name, deadline)
         if tool.effect == IRREVERSIBLE:
             self.check_effects([tool.name])
             return Policy(deadline)

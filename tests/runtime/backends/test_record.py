@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import signal
 from pathlib import Path
@@ -182,8 +183,10 @@ def test_damaged_lines_are_refused_by_their_number(tmp_path: Path) -> None:
     rendering = b'{"rendering": "zz", "text": ""}'
     for damaged in (b"{}", _changed(call, row=[1]), _changed(call, params=3), rendering):
         path.write_bytes(b"\n".join([header, damaged, *rest, b""]))
-        with pytest.raises(BackendError, match=":2 is no line of a record"):
+        opened = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(BackendError, match=":2 is no line of a record") as info:
             ReplayBackend(path)
+        assert len(os.listdir("/proc/self/fd")) == opened, info  # which keeps the frame alive
     path.write_bytes(b"[" * 100_000 + b"\n")
     with pytest.raises(BackendError, match=":1 is no line of a record"):
         ReplayBackend(path)

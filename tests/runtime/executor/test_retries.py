@@ -210,6 +210,30 @@ def test_tools_are_tried_again_where_their_effect_allows(mode: str) -> None:
     assert counts["irreversible"] == 1
 
 
+def test_0_retries_and_no_deadline_by_name_hold_for_a_tool_that_says_otherwise() -> None:
+    count = 0
+
+    @sgc.tool(effect="pure", retries=2, deadline=0.3, name="lasting")
+    def lasting() -> None:
+        nonlocal count
+        count += 1
+        time.sleep(0.4)
+        raise OSError("lost")
+
+    @sgc.function
+    def use(s):
+        sgc.call(lasting)
+
+    for mode in ("compiled", "interpreted"):
+        count = 0
+        given = {"retries": {"lasting": 0}, "deadline": {"lasting": None}}
+        with pytest.raises(sgc.GenerationError, match=r"lost$"):
+            use.run(mode=mode, options=given)
+        assert count == 1
+    with pytest.raises(InputError, match="retries of TYPO"):
+        use.run(mode="compiled", retries={"TYPO": 0})
+
+
 def test_a_tool_that_only_the_run_finds_is_refused_when_it_comes() -> None:
     runs = []
     sgc.tool(effect="irreversible", name="found_late")(lambda: runs.append(1))
