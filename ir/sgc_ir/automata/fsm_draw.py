@@ -135,7 +135,7 @@ def _line(
         path += f"{x2:.1f},{y2:.1f}"
         middle = ((x1 + x2) / 2, (y1 + y2) / 2 - 4)
     else:  # back, or within a column: bent below
-        low = max(y1, y2) + _ROW * 0.7
+        low = max(y1, y2) + _ROW * 0.5 + abs(x1 - x2) * 0.1
         path = f"M{x1:.1f},{y1 + _RADIUS:.1f} C{x1:.1f},{low:.1f} {x2:.1f},{low:.1f} "
         path += f"{x2:.1f},{y2 + _RADIUS:.1f}"
         middle = ((x1 + x2) / 2, (max(y1, y2) + _RADIUS + 3 * low) / 4)

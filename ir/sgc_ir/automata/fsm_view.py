@@ -125,8 +125,8 @@ def _minimal(
     rng = np.random.default_rng(0)
     some = np.unique(rows, axis=1)  # bytes that no state tells apart stand for one another
     weights = _random(rng, some.shape[1]) | np.uint64(1)
-    classes = accepting.astype(np.int64)
-    count = len(np.unique(classes))
+    _, classes = np.unique(accepting, return_inverse=True)
+    count = int(classes.max()) + 1
     while True:
         values = np.append(_random(rng, count)[classes], np.uint64(0))  # the last is for DEAD
         sums = values[:-1] + (values[some] * weights).sum(axis=1, dtype=np.uint64) * np.uint64(3)

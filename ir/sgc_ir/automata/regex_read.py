@@ -142,6 +142,11 @@ def _read_look(value: Any, negative: bool, flags: int) -> Piece:
     piece = read(body, flags)
     if direction > 0:
         return Ahead(piece, negative)
+    least, most = body.getwidth()
+    if least != most:  # Python finds this when it makes code of the tree
+        raise ConstraintError(
+            "look-behind requires fixed-width pattern; mend the regex", kind="malformed"
+        )
     choices = tuple(_sequences(piece))
     if sum(map(len, choices)) > _MAX_BEHIND:
         raise _behind(f"of more than {_MAX_BEHIND} characters in all")

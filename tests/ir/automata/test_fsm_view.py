@@ -1,0 +1,173 @@
+"""The compressed view of automata: against `re`, against interegular, and as text."""
+
+from __future__ import annotations
+
+import random
+import re
+from itertools import product
+from xml.etree import ElementTree
+
+import interegular
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.regexes import compiled, random_regex, random_text
+
+from sgc_ir.automata.automaton import Automaton
+from sgc_ir.automata.fsm_draw import dot, svg, table
+from sgc_ir.automata.fsm_view import FsmView, view
+from sgc_ir.automata.regex import regex_automaton
+from sgc_ir.errors import ConstraintError
+
+# interegular knows ASCII classes and no anchors; `(?a)` it does not know, so no \d \w \s here.
+PLAIN = [
+    "a|bc|bd",
+    "(a|b)*abb",
+    "[a-f]{2,4}x?",
+    "(ab|cd)+e",
+    '\\{"name": "[a-z]+", "age": [0-9]{1,3}\\}',
+    "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])\\.",
+    '[^"\\\\]*"',
+    "(?!foo)[a-z]{3}",
+    "x{2,}y{,3}",
+    "((a+)+)+b",
+]
+
+
+def accepts(shown: FsmView, text: str) -> bool:
+    """Follow the edges; a text edge has to be there as a whole."""
+    places = [(0, 0)]
+    for state, at in places:
+        if at == len(text):
+            if shown.accepting[state]:
+                return True
+            continue
+        for edge in (edge for edge in shown.edges if edge.source == state):
+            if edge.text and text.startswith(edge.text, at):
+                places.append((edge.target, at + len(edge.text)))
+            elif any(low <= ord(text[at]) <= high for low, high in edge.chars):
+                places.append((edge.target, at + 1))
+    return False
+
+
+def inner_states(shown: FsmView) -> int:
+    """How many states there are when compressed edges are spelled out, shared ends once."""
+    found = {(edge.target, edge.text[i:]) for edge in shown.edges for i in range(1, len(edge.text))}
+    return shown.num_states + len(found)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_a_view_accepts_what_re_matches(rng: random.Random) -> None:
+    pattern = random_regex(rng, 1)
+    engine = compiled(pattern)
+    try:
+        shown = view(regex_automaton(pattern), 1000)
+    except ConstraintError:
+        return
+    assert engine is not None
+    for text in (random_text(rng) for _ in range(20)):
+        assert accepts(shown, text) == (engine.fullmatch(text) is not None), (pattern, text)
+
+
+@pytest.mark.parametrize("pattern", PLAIN)
+def test_states_are_as_few_as_interegulars_and_accept_the_same(pattern: str) -> None:
+    shown = view(regex_automaton(pattern))
+    other = interegular.parse_pattern(pattern).to_fsm().reduce()
+    alive = [state for state in other.states if other.islive(state)]
+    assert inner_states(shown) == len(alive)
+    rng = random.Random(0)
+    letters = 'abcdefoxy0125.{}":\\ é'
+    for text in ("".join(rng.choices(letters, k=rng.randint(0, 6))) for _ in range(300)):
+        assert accepts(shown, text) == other.accepts(text)
+
+
+def test_forced_text_is_one_edge() -> None:
+    shown = view(regex_automaton(r'\{"name": "[a-z]+", "age": [0-9]+\}'))
+    first = shown.edges[0]
+    assert (first.source, first.text, first.forced) == (0, '{"name": "', True)
+    assert [edge.text for edge in shown.edges if edge.text] == ['{"name": "', '", "age": ', "}"]
+    assert shown.accepting == (False,) * 5 + (True,)
+    assert shown.byte_states == 24
+
+
+def test_accepting_and_branching_states_stay() -> None:
+    shown = view(regex_automaton("ab(cd)?|ax"))
+    assert {(edge.source, edge.text, edge.target) for edge in shown.edges} == {
+        (0, "a", 1),
+        (1, "b", 2),
+        (1, "x", 3),
+        (2, "cd", 3),
+    }
+    assert shown.accepting == (False, False, True, True)
+
+
+def test_bytes_of_a_character_are_put_together() -> None:
+    shown = view(regex_automaton("無線|無緑"))
+    assert [edge.label for edge in shown.edges] == ['"無"', "[緑線]"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "label"),
+    [
+        (".", r"[^\n]"),
+        ("(?s:.)", "."),
+        (r"\w", r"\w"),
+        (r"[\s]", r"\s"),
+        (r"[^\\\]a-c]", r"[^\\\]a-c]"),
+        ("[a-cx]", "[a-cx]"),
+        ('\x00\u200b"\n', r'"\x00\u200b\"\n"'),
+        ("[\U0001f600-\U0001f64f]", "[😀-🙏]"),
+        ("[acegikmoqsuwy]", "[acegikmo... 13 characters]"),
+    ],
+)
+def test_labels(pattern: str, label: str) -> None:
+    assert view(regex_automaton(pattern)).edges[0].label == label
+
+
+def test_graph_has_the_edges() -> None:
+    shown = view(regex_automaton("(?:a|b)*abb"))
+    graph = shown.graph()
+    assert nx.is_weakly_connected(graph)
+    assert graph.number_of_edges() == len(shown.edges) == 8
+    assert [state for state, ends in graph.nodes(data="accepting") if ends] == [3]
+    assert graph.edges[0, 1, 0]["label"] == '"a"'
+
+
+def test_table() -> None:
+    assert table(view(regex_automaton("yes|no!?"))).splitlines() == [
+        "state  ends  edge",
+        '0            "no" -> 1',
+        '             "yes" -> 2',
+        '1      yes   "!" -> 2',
+        "2      yes",
+    ]
+
+
+def test_drawings() -> None:
+    shown = view(regex_automaton('x"[<&a-z]*"|y+'))
+    picture = ElementTree.fromstring(svg(shown))
+    texts = [element.text for element in picture.iter() if element.tag.endswith("text")]
+    assert [str(state) for state in range(shown.num_states)] == texts[-shown.num_states :]
+    assert "[&<a-z]" in texts
+    assert dot(shown).count(" -> ") == len(shown.edges) + 1
+    assert '[label="\\"x\\\\\\"\\""' in dot(shown)
+
+
+def test_large_automata_are_refused() -> None:
+    with pytest.raises(ConstraintError, match="more than 100 states"):
+        view(regex_automaton("[ab]{200}"), 100)
+
+
+def test_every_text_of_a_finite_language_is_in_the_view() -> None:
+    def texts(automaton: Automaton) -> list[bytes]:
+        found = automaton.texts(automaton.start, 64)
+        assert found is not None
+        return found
+
+    pattern = "(a|bc?){1,2}"
+    shown = view(regex_automaton(pattern))
+    listed = {text.decode() for text in texts(regex_automaton(pattern))}
+    for text in ("".join(p) for n in range(6) for p in product("abc", repeat=n)):
+        assert (text in listed) == accepts(shown, text) == bool(re.fullmatch(pattern, text))
