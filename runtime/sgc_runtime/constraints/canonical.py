@@ -3,7 +3,8 @@
 A window holds the last ids of a generated text, from a border that no token crosses on. Ids in
 front of the border stay what they are, whatever text follows; so the ids of a window are the right
 ones if and only if its text encodes to them. Where no border is near, the window begins between
-any two characters, and it is believed only while its first id comes out of its text again.
+any two characters, and it is believed only where a beginning one or two ids further on gives the
+same ids.
 
 Appended text may still change the ids of a window: canonical means canonical as far as it goes.
 """
@@ -19,6 +20,8 @@ from sgc_runtime.tokenizer.borders import inside_character, is_border
 
 MAX_WINDOW_IDS = 8
 MAX_WINDOW_BYTES = 64
+
+_OTHER_BEGINNINGS = 2  # numbers may be cut in threes from their beginning
 
 _MEMO_ENTRIES = 50_000
 _MEMO_BYTES = 256  # longer texts are not remembered
@@ -72,9 +75,24 @@ class Canonical:
             return self._encode(key)
         return self._encoded.find(key, self._encode)
 
+    def encode_behind(self, window: Window, data: bytes) -> tuple[int, ...] | None:
+        """The ids of the text of `window` and of `data`, which follows it; None where `encode`
+        gives none, or where the window begins at no border and it shows."""
+        found = self.encode(self.bytes_of(window.ids) + data, window.start)
+        if window.exact or found is None:
+            return found
+        if found[:1] != window.ids[:1]:
+            return None
+        for skipped in range(1, min(_OTHER_BEGINNINGS, len(window.ids) - 1) + 1):
+            before, ids = window.ids[:skipped], window.ids[skipped:]
+            other = self.encode(self.bytes_of(ids) + data)
+            if other is not None and (*before, *other) != found:
+                return None
+        return found
+
     def is_canonical(self, window: Window, token: int) -> bool | None:
         """Whether the text of `window` and `token` encodes to these ids; None where that cannot
-        be said: the text is cut inside a character, or the window has no border."""
+        be said."""
         ids = window.ids
         if ids and is_border(self.token_bytes(ids[-1]), self.token_bytes(token)):
             window = _FRESH
@@ -84,26 +102,10 @@ class Canonical:
         """Whether `token` may follow: all but those that are known not to be canonical."""
         return self.is_canonical(window, token) is not False
 
-    def is_settled(self, window: Window) -> bool:
-        """Whether the window's own ids are what its text encodes to, or nothing is known."""
-        found = self._own(window)
-        return found is None or found == window.ids
-
-    def is_believed(self, window: Window) -> bool:
-        """Whether the text of `window` tells which ids it should have."""
-        found = None if window.exact else self._own(window)
-        return found is None or found[:1] == window.ids[:1]
-
-    def _own(self, window: Window) -> tuple[int, ...] | None:
-        return self.encode(self.bytes_of(window.ids), window.start)
-
     def _judge(self, key: tuple[Window, int]) -> bool | None:
         window, token = key
-        if not self.is_believed(window):
-            return None
-        ids = (*window.ids, token)
-        found = self.encode(self.bytes_of(ids), window.start)
-        return None if found is None else found == ids
+        found = self.encode_behind(window, self.token_bytes(token))
+        return None if found is None else found == (*window.ids, token)
 
     def _encode(self, key: tuple[bytes, bool]) -> tuple[int, ...] | None:
         data, start = key

@@ -46,6 +46,9 @@ class Run(NamedTuple):
     final: bool
 
 
+_NO_BORDER = Window((), exact=False)  # the ids before are left as they are
+
+
 class _Place(NamedTuple):
     window: Window
     rest: bytes  # of a prefix that stands before the constraint's own text
@@ -99,46 +102,37 @@ class Planner:
             return self._automaton.walk(*key)
 
     def _plan(self, place: _Place) -> Jump | None:
-        window, rest, state = place
-        run = self.run(state)
-        forced = rest + run.data
-        if not self.canonical.is_believed(window):
-            if not forced:
-                return None
-            window = Window((), exact=False)
-        jump = self._force(window, rest, state, run) if forced else None
-        return jump or self._correct(window, run.final and not forced)
+        run = self.run(place.state)
+        forced = place.rest + run.data
+        jump = self._force(place, run) if forced else None
+        return jump or self._correct(place.window, run.final and not forced)
 
-    def _force(self, window: Window, rest: bytes, state: int, run: Run) -> Jump | None:
+    def _force(self, place: _Place, run: Run) -> Jump | None:
+        window, rest, state = place
         old = self.canonical.bytes_of(window.ids)
         data = old + rest + run.data
         if not old and 0x80 <= data[0] < 0xC0:
             return self._complete_character(data, run)
         end = whole_characters(data)
-        if end <= len(old):
+        own = data[len(old) + len(rest) : end]
+        if end <= len(old) or end < len(old) + len(rest):
             return None
-        ids = self.canonical.encode(data[:end], window.start)
+        ids = self.canonical.encode_behind(window, data[len(old) : end])
         if ids is None:
-            return None
+            return None if window.exact else self._force(_Place(_NO_BORDER, rest, state), run)
         final = run.final and end == len(data)
         if not final:
-            own = data[len(old) + len(rest) : end]
-            if end < len(old) + len(rest):
-                return None
             with self.masks.lock:
                 behind = self._automaton.walk(state, own)
                 ids = self._safe_ends.tokens(data[:end], ids, behind)
-            if len(self.canonical.bytes_of(ids)) < len(old):
-                return None
+        if len(self.canonical.bytes_of(ids)) < len(old):
+            return None
         return _exchange(window.ids, ids, final)
 
     def _correct(self, window: Window, final: bool) -> Jump | None:
-        """The window's own text in the ids that it encodes to."""
-        if self.canonical.is_settled(window):
-            return None
-        ids = self.canonical.encode(self.canonical.bytes_of(window.ids), window.start)
-        assert ids is not None
-        return _exchange(window.ids, ids, final)
+        """The window's own text in the ids that it encodes to, if they are others."""
+        ids = self.canonical.encode_behind(window, b"")
+        return None if ids is None else _exchange(window.ids, ids, final)
 
     def _complete_character(self, data: bytes, run: Run) -> Jump | None:
         """The bytes that complete a character which began out of reach, as byte tokens."""
