@@ -173,7 +173,7 @@ class LocalBackend:
 
 def _close_engine(loading: Future[LoadedEngine]) -> None:
     if loading.exception() is None:
-        loading.result().engine.close()
+        loading.result().close()
 
 
 class LocalStream:

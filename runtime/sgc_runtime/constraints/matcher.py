@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from sgc_ir.automata.automaton import DEAD
+from sgc_ir.errors import ConstraintError
 from sgc_kernels.masks.trie_table import Int32
 from sgc_runtime.constraints.canonical import Window, window_start
 from sgc_runtime.constraints.healed import prefix_mask
@@ -26,12 +27,19 @@ class Matcher:
         healed: text of the prompt that is generated anew, before the constraint's own.
         at_start: the tokenizer puts a blank in front of text where the ids begin (see
             `Tokenizer.at_start`); the blank is no part of the constraint's text.
+        begun: bytes of the constraint's text that stand before the ids (of a character that an
+            earlier gen left unfinished); not together with `healed` or `at_start`.
+
+    Raises:
+        ConstraintError: no legal text goes on behind `begun`.
 
     Attributes:
         ids: the tokens so far.
     """
 
-    def __init__(self, planner: Planner, healed: bytes = b"", at_start: bool = False) -> None:
+    def __init__(
+        self, planner: Planner, healed: bytes = b"", at_start: bool = False, begun: bytes = b""
+    ) -> None:
         self.ids: list[int] = []
         self._planner = planner
         self._automaton = planner.masks.automaton
@@ -39,8 +47,16 @@ class Matcher:
         self._healed = healed
         self._prefix = healed or (b" " if at_start else b"")
         self._at_start = at_start
+        self._begun = begun
+        first = planner.walk(self._automaton.start, begun) if begun else self._automaton.start
+        if first == DEAD:
+            raise ConstraintError(
+                "no legal text begins with the character that an earlier gen left unfinished; "
+                "append text before this one",
+                kind="unsatisfiable",
+            )
         # Behind each number of ids: the state; below 0: how many bytes of the prefix are missing.
-        self._states = [-len(self._prefix) or self._automaton.start]
+        self._states = [-len(self._prefix) or first]
         self._starts = [0]  # where the window begins
 
     # -- what may come ------------------------------------------------------------------------
@@ -67,6 +83,12 @@ class Matcher:
         """Whether the text is legal and nothing may follow it."""
         run = self._planner.run(self.state)
         return self._has_begun and run.final and not run.data
+
+    def accepts(self, text: str) -> bool:
+        """Whether `text` is legal as a whole."""
+        with self._planner.masks.lock:
+            after = self._automaton.walk(self._automaton.start, text.encode())
+        return after != DEAD and self._automaton.is_accepting(after)
 
     def mask(self) -> Int32:
         """The tokens that may come next, see `TokenMasks.mask`; EOS is never in it."""
@@ -142,7 +164,7 @@ class Matcher:
 
     def fork(self) -> Matcher:
         """Another sample that goes on from here."""
-        other = Matcher(self._planner, self._healed, self._at_start)
+        other = Matcher(self._planner, self._healed, self._at_start, self._begun)
         other.ids = list(self.ids)
         other._states = list(self._states)
         other._starts = list(self._starts)

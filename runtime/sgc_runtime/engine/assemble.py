@@ -11,6 +11,11 @@ from sgc_kernels.cache_dir import cache_dir
 from sgc_kernels.weights.native import keep_code_in
 from sgc_runtime.cache.kv_pool import KVPool
 from sgc_runtime.cache.radix_tree import Ids
+from sgc_runtime.constraints.canonical import Canonical
+from sgc_runtime.constraints.compiler import ConstraintCompiler, Tools
+from sgc_runtime.constraints.mask_files import MaskFiles
+from sgc_runtime.constraints.token_trie import TokenTrie
+from sgc_runtime.constraints.vocabulary import Vocabulary as ConstraintVocabulary
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore, Model
 from sgc_runtime.engine.engine import Engine
@@ -30,6 +35,9 @@ class LoadedEngine:
         eos_ids: ids that end a text, by the tokenizer or by the model's own configuration.
         max_positions: longest context of the model, in tokens.
         unconditional: known log-probabilities of token sequences without context.
+        constraints: compiled constraints of this and earlier calls.
+        jump: see `EngineConfig`.
+        warned: nodes whose constraint was reported to fight the model.
     """
 
     def __init__(
@@ -51,10 +59,14 @@ class LoadedEngine:
             priorities=options.priorities,
             claims=_claims(options, device),
             cache=options.cache,
+            jump=options.jump,
         )
         shape = (config.num_layers, num_slots, config.num_kv_heads, config.head_dim)
         core = EngineCore(model, KVPool(*shape, dtype, device), settings, device)
         self.engine = Engine(core)
+        self.jump = options.jump
+        self.constraints = ConstraintCompiler(self._constraint_tools)
+        self.warned: set[str] = set()
         self.vocabulary = vocabulary
         self.vocab_size = config.vocab_size
         self.max_positions = config.max_positions
@@ -69,6 +81,17 @@ class LoadedEngine:
         """All ids that the model may choose, by the beginning of their text."""
         num_ids = min(self.vocab_size, self.vocabulary.vocab_size)
         return TokenPrefixes(self.vocabulary.token_bytes, num_ids)
+
+    def _constraint_tools(self) -> Tools:
+        num_ids = min(self.vocab_size, self.vocabulary.vocab_size)
+        trie = TokenTrie([self.vocabulary.token_bytes(token) for token in range(num_ids)])
+        masks = ConstraintVocabulary(trie, files=MaskFiles(cache_dir() / "masks"))
+        return Tools(masks, Canonical(self.vocabulary), self.prefixes)
+
+    def close(self) -> None:
+        """End the engine; calls in flight fail. Masks that were made are kept for later runs."""
+        self.engine.close()
+        self.constraints.save()
 
     def num_healed(self, stream: TokenStream) -> int:
         """Ids at the end of the prompt of `stream` that a gen with `heal` generates anew."""

@@ -12,13 +12,15 @@ _ADVICE = "drop it, or use a backend that does"
 
 def check_params(params: SamplingParams, vocab_size: int) -> None:
     """Raise BackendError for what a gen asks and this engine cannot do."""
-    for name in ("regex", "json_schema", "grammar", "dtype"):
-        if getattr(params, name) is not None:
-            raise BackendError(f"the local engine does not apply {name} yet; {_ADVICE}")
     if params.distribution == "exact":
         raise BackendError(f"the local engine does not sample exact distributions yet; {_ADVICE}")
     _check_ids("logit_bias", map(int, params.logit_bias or {}), vocab_size)
     _check_ids("stop_token_ids", params.stop_token_ids, vocab_size)
+
+
+def has_constraint(params: SamplingParams) -> bool:
+    """Whether a gen's text is bound by a regex, schema, grammar or dtype."""
+    return params.constraint not in (None, "choices")
 
 
 def _check_ids(name: str, ids: Iterable[int], vocab_size: int) -> None:

@@ -37,6 +37,8 @@ class EngineConfig:
         turn_tokens: prompt tokens that are computed between two turns of the request that has
             waited longest; the bound on waiting follows from it (see `turns`).
         cache: keep prefixes for later requests.
+        jump: ids that a constraint forces are computed together with what stands before them,
+            not one a step.
         stats_tokens: prompt positions that are remembered for `optimal_hit_rate`.
     """
 
@@ -55,4 +57,5 @@ class EngineConfig:
     cohort: int = 16
     turn_tokens: int = 16_384
     cache: bool = True
+    jump: bool = True
     stats_tokens: int = 5_000_000

@@ -16,12 +16,11 @@ from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.metrics import Metrics
 from sgc_runtime.engine.prompt_trie import PromptTrie
 from sgc_runtime.engine.request import Outcome, Request, State
+from sgc_runtime.engine.samples import Samples
 from sgc_runtime.engine.scheduler import Chunk, Scheduler
-from sgc_runtime.engine.step_input import StepInput, StepInputs
+from sgc_runtime.engine.step_input import Positions, StepInput, StepInputs
 from sgc_runtime.model.forward import ForwardBatch, KVTensors
 from sgc_runtime.sampling.logprobs import next_token_logprobs
-from sgc_runtime.sampling.row import SamplingRow
-from sgc_runtime.sampling.sampler import NO_TOKEN, sample
 
 
 class Model(Protocol):
@@ -55,10 +54,20 @@ class EngineCore:
         self.trie = PromptTrie(config.stats_tokens)
         self.open: set[Request] = set()
         self.scheduler = Scheduler(self.cache, config, self.metrics)
+        self._samples = Samples(
+            self.scheduler, self.metrics, self._end_generation, self._fail_in_step
+        )
 
     def add(self, *requests: Request) -> None:
         """Queue the requests of one call; if one can never fit, all are answered at once."""
         self.open.update(requests)
+        try:
+            for request in requests:
+                self._samples.begin(request)
+        except Exception as exc:
+            for request in requests:
+                self._fail(request, _step_error(exc))
+            return
         reason = next(filter(None, map(self.scheduler.too_large, requests)), None)
         if reason is not None:
             advice = "shorten the prompt, lower max_tokens or give the engine more KV memory"
@@ -69,7 +78,8 @@ class EngineCore:
             if request.call_prompt:
                 prompt = request.tokens[: request.call_prompt].copy()
                 request.covered = self.trie.add_prompt(prompt)
-            self.scheduler.add(request)
+            if request.state is not State.DONE:
+                self.scheduler.add(request)
 
     def cancel(self, request: Request) -> None:
         """Drop a request of a call that gives no result; its slots are free at once and `on_done`
@@ -87,53 +97,51 @@ class EngineCore:
         if not chunks:
             assert self.scheduler.idle, "requests wait and none can run"
             return False
-        try:
-            work = self.step_inputs.make(chunks)
-            with torch.inference_mode():
+        with torch.inference_mode():
+            try:
+                work = self.step_inputs.make(chunks)
                 logits = self._model.forward(work.batch, self._kv)
-                self._finish_step(chunks, work, logits)
-        except Exception as exc:
+            except Exception as exc:
+                self._fail_chunks(chunks, exc)
+                return True
             for chunk in chunks:
-                self._fail(chunk.request, _step_error(exc))
+                self.scheduler.computed(chunk)  # what fails here fails the engine: locks are moved
+            try:
+                self._take_results(work, logits)
+            except Exception as exc:
+                self._fail_chunks(chunks, exc)
         return True
+
+    def _fail_chunks(self, chunks: Sequence[Chunk], error: Exception) -> None:
+        for chunk in chunks:
+            self._fail(chunk.request, _step_error(error))
 
     # -- results ------------------------------------------------------------------------------
 
-    def _finish_step(self, chunks: Sequence[Chunk], work: StepInput, logits: torch.Tensor) -> None:
-        for chunk in chunks:
-            self.scheduler.computed(chunk)
+    def _take_results(self, work: StepInput, logits: torch.Tensor) -> None:
         num_sampling = len(work.sampling)
+        num_recording = sum(last - first for _, first, last in work.recording)
+        others = logits[num_sampling:]
+        if work.recording:
+            self._samples.record(work.recording, others[:num_recording])
+            self._close(work.recording)
         if num_sampling:
-            self._take_samples(work.sampling, logits[:num_sampling])
+            self._samples.take(work.sampling, logits[:num_sampling])
         if work.scoring:
-            self._take_scores(work.scoring, logits[num_sampling:])
+            self._take_scores(work.scoring, others[num_recording:])
 
-    def _take_samples(self, requests: Sequence[Request], logits: torch.Tensor) -> None:
-        rows = [r.row for r in requests if r.row is not None]
-        sampled = sample(logits, rows)
-        for i, (request, token) in enumerate(zip(requests, sampled.ids, strict=True)):
-            if token == NO_TOKEN:
-                self._fail(request, _no_token(rows[i]))
-                continue
-            rows[i].advance(token)
-            request.push(token)
-            self.metrics.completion_tokens += 1
-            if i in sampled.logprobs:
-                request.logprobs.append(sampled.logprobs[i])
-            try:
-                self._watch(request, token)
-            except Exception as exc:
-                self._fail(request, _step_error(exc))
+    def _close(self, recording: Sequence[Positions]) -> None:
+        """End the gens that lacked nothing but log-probabilities."""
+        for request, _, last in recording:
+            if request.closing and last == request.num_target:
+                self._end_generation(request)
 
-    def _watch(self, request: Request, token: int) -> None:
+    def _end_generation(self, request: Request) -> None:
         assert request.watcher is not None
-        if request.watcher.push(token):
-            self._end_generation(request, request.watcher.num_kept_output)
-
-    def _end_generation(self, request: Request, num_kept: int) -> None:
-        # Decode made everything behind the prompt but the last token's KV.
-        made = min(request.num_prompt + num_kept, request.num_tokens - 1)
-        self.trie.add_made(request.tokens[:made].copy(), request.num_prompt)
+        kept = request.num_prompt + request.watcher.num_kept_output
+        made = min(kept, request.num_computed)  # not the last token's KV, nor that of forced ones
+        if made > request.num_prompt:
+            self.trie.add_made(request.tokens[:made].copy(), request.num_prompt)
         self._end(request, made)
 
     def _take_scores(
@@ -173,6 +181,9 @@ class EngineCore:
         self.open.discard(request)
         request.on_done(request, Outcome(request.anchor, request.cached_tokens or 0))
 
+    def _fail_in_step(self, request: Request, error: Exception) -> None:
+        self._fail(request, _step_error(error))
+
     def _fail(self, request: Request, error: Exception) -> None:
         if request.state is State.DONE:
             return
@@ -190,8 +201,3 @@ def broken(what: str, exc: Exception) -> BackendError:
     error = BackendError(f"{what}: {type(exc).__name__}: {' '.join(str(exc).split())}")
     error.__cause__ = exc
     return error
-
-
-def _no_token(row: SamplingRow) -> BackendError:
-    held = ", or min_tokens holds back every id" if row.held_back_now else ""
-    return BackendError(f"no token can be chosen: the model's logits are not numbers{held}")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from sgc_ir.errors import BackendError, ConstraintError
 from sgc_ir.params import CallResult, Usage
-from sgc_runtime.cache.radix_tree import Ids
+from sgc_runtime.constraints.jump import Planner
+from sgc_runtime.constraints.matcher import Matcher
 from sgc_runtime.engine.assemble import LoadedEngine
-from sgc_runtime.engine.checks import check_length, check_params
+from sgc_runtime.engine.call_meta import is_complete, logprob_meta, warn_of_fight
+from sgc_runtime.engine.checks import check_length, check_params, has_constraint
+from sgc_runtime.engine.guide import Guide
 from sgc_runtime.engine.output import OutputWatcher
 from sgc_runtime.engine.request import Outcome, Request
 from sgc_runtime.engine.stream import TokenStream
 from sgc_runtime.engine.waiting import Waiter
 from sgc_runtime.executor.backend import Call
-from sgc_runtime.sampling.row import SamplingRow, TokenLogprobs
+from sgc_runtime.sampling.row import SamplingRow
 
 
 async def generate(loaded: LoadedEngine, stream: TokenStream, call: Call) -> list[CallResult]:
@@ -32,9 +34,17 @@ async def generate(loaded: LoadedEngine, stream: TokenStream, call: Call) -> lis
     if params.max_tokens == 0:
         return [CallResult("", finish_reason="length") for _ in range(params.n)]
     waiter = Waiter(loaded.engine)
-    requests = [_request(loaded, stream, call, waiter, i) for i in range(params.n)]
-    outcomes = await waiter.run(requests)
+    try:
+        planner = await loaded.constraints.get(params) if has_constraint(params) else None
+        requests = [_request(loaded, stream, call, waiter, planner, i) for i in range(params.n)]
+        outcomes = await waiter.run(requests)
+    except ConstraintError as error:
+        if error.kind == "limit":
+            loaded.constraints.forget(params)
+        raise BackendError(f"{params.constraint}: {error}") from error
     results = [_result(loaded, requests, outcomes, i, len(prompt)) for i in range(params.n)]
+    if planner is not None:
+        warn_of_fight(loaded, call, requests[0])
     for result in results:
         loaded.engine.core.metrics.add_call(result.usage)
     _go_on(stream, requests[0], outcomes[0])
@@ -42,7 +52,12 @@ async def generate(loaded: LoadedEngine, stream: TokenStream, call: Call) -> lis
 
 
 def _request(
-    loaded: LoadedEngine, stream: TokenStream, call: Call, waiter: Waiter, sample: int
+    loaded: LoadedEngine,
+    stream: TokenStream,
+    call: Call,
+    waiter: Waiter,
+    planner: Planner | None,
+    sample: int,
 ) -> Request:
     params = call.params
     taken_back = loaded.num_healed(stream) if params.heal else 0
@@ -55,23 +70,36 @@ def _request(
         drop_blank=not stream.pending and loaded.vocabulary.at_start(stream.ids[-2:].tolist()),
         healing=loaded.healing(healed),
         on_text=waiter.on_text(call.on_text) if call.on_text and sample == 0 else None,
+        bound=planner is not None,
     )
+    # Its own: both take every token. A matcher heals by itself.
+    healing = loaded.healing(healed) if planner is None else None
+    row = SamplingRow(params, call.seeds[sample], prompt, watcher.held_back(), healing)
+    guide = None
+    if planner is not None:
+        at_start = not stream.pending and loaded.vocabulary.at_start(prompt[-2:].tolist())
+        matcher = Matcher(planner, watcher.healed_text, at_start, stream.pending)
+        guide = _guide(loaded, matcher, row, watcher)
     return Request(
         prompt,
         on_done=waiter.on_done,
-        row=SamplingRow(
-            params,
-            call.seeds[sample],
-            prompt,
-            held_back=watcher.held_back(),
-            healing=loaded.healing(healed),  # its own: both take every token
-        ),
+        row=row,
         watcher=watcher,
+        guide=guide,
         prefix=stream.prefix,
         call_prompt=len(prompt) if sample == 0 else 0,
         instance=call.instance,
         more_tokens=call.more_tokens,
     )
+
+
+def _guide(
+    loaded: LoadedEngine, matcher: Matcher, row: SamplingRow, watcher: OutputWatcher
+) -> Guide:
+    """The constraint of one sample, of which `row` is told."""
+    row.rule, row.end_ids = matcher, frozenset(watcher.end_ids)
+    row.max_new += len(watcher.healed_text)  # no id has less than a byte
+    return Guide(matcher, loaded.jump, row.max_new)
 
 
 def _result(
@@ -83,6 +111,7 @@ def _result(
 ) -> CallResult:
     request = requests[sample]
     watcher = request.watcher
+    assert request.row is not None
     assert watcher is not None
     assert watcher.finish_reason is not None
     counts_prompt = sample == 0
@@ -91,15 +120,21 @@ def _result(
         # The samples share one prompt: computed once is computed.
         cached_tokens=min(o.cached_tokens for o in outcomes) if counts_prompt else 0,
         completion_tokens=watcher.num_tokens,
+        forced_tokens=sum(request.forced[watcher.num_healed :]),
     )
     kept = request.output[: watcher.num_kept_output]
+    complete, meta = True, logprob_meta(loaded, request, kept)
+    if request.guide is not None:
+        complete = is_complete(request)
+        meta["allowed_mass"] = request.row.allowed_mass
     return CallResult(
         text=watcher.text,
         token_ids=kept.tolist(),
         finish_reason=watcher.finish_reason,
         matched=watcher.matched,
+        complete=complete,
         usage=usage,
-        meta=_logprob_meta(loaded, request, kept),
+        meta=meta,
         pending=watcher.pending,
         residual=watcher.residual,
         rolled_back=num_prompt_ids - request.num_prompt if len(kept) else 0,
@@ -113,27 +148,3 @@ def _go_on(stream: TokenStream, request: Request, outcome: Outcome) -> None:
     kept = watcher.num_kept_output
     ids = request.tokens[: request.num_prompt + kept].copy() if kept else stream.ids
     stream.go_on(ids, outcome.node, watcher.pending, watcher.residual)
-
-
-def _logprob_meta(loaded: LoadedEngine, request: Request, kept: Ids) -> dict[str, Any]:
-    """`logprobs`: one entry a kept token; `top_logprobs`: for each the likeliest ids."""
-    assert request.row is not None
-    params = request.row.params
-    meta: dict[str, Any] = {}
-    assert request.watcher is not None
-    first = request.watcher.num_healed  # tokens of the prompt's own text
-    found = list(zip(kept[first:].tolist(), request.logprobs[first:], strict=False))
-    if params.logprobs:
-        meta["logprobs"] = [_entry(loaded, token, x.logprob) for token, x in found]
-    if params.top_logprobs:
-        meta["top_logprobs"] = [_top_entries(loaded, x) for _, x in found]
-    return meta
-
-
-def _top_entries(loaded: LoadedEngine, logprobs: TokenLogprobs) -> list[dict[str, Any]]:
-    return [_entry(loaded, token, value) for token, value in logprobs.top]
-
-
-def _entry(loaded: LoadedEngine, token: int, logprob: float) -> dict[str, Any]:
-    text = loaded.vocabulary.token_bytes(token).decode("utf-8", errors="replace")
-    return {"id": token, "token": text, "logprob": logprob}

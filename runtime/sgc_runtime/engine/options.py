@@ -39,6 +39,8 @@ class EngineOptions:
             (those that share a prefix together) or `fcfs` (first come, first served).
         priorities: finish program instances that have begun before new ones begin.
         claims: see `EngineConfig`; None: 1 on a CPU, a half elsewhere.
+        jump: compute text that a constraint forces in one pass; without it the same ids take a
+            pass each.
     """
 
     dtype: str | None = None
@@ -54,6 +56,7 @@ class EngineOptions:
     order: str = "lpm"
     priorities: bool = True
     claims: float | None = None
+    jump: bool = True
 
     def __post_init__(self) -> None:
         if self.kv_tokens is not None and self.kv_memory is not None:

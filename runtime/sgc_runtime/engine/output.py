@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from sgc_ir.automata.compile import NUMBER_STOPS
 from sgc_ir.params import SamplingParams
+from sgc_runtime.constraints.canonical import MAX_WINDOW_IDS
 from sgc_runtime.engine.vocabulary import Vocabulary
 from sgc_runtime.sampling.healing import Healing
 from sgc_runtime.tokenizer.stops import StopSearch
 
+_NUMBERS = ("int", "float")
+
 
 class OutputWatcher:
     """Stop rules of one gen, in the order of precedence within a token: stop token id, EOS and
-    end-of-turn, stop string or regex, `max_tokens`.
+    end-of-turn, stop string or regex, the end of the constraint, `max_tokens`.
 
     After the end: `finish_reason`, `matched`, `text`, `num_kept` (tokens that stay as they are;
     before them stand `num_healed` that hold nothing but healed text, see `num_kept_output`),
@@ -26,6 +30,7 @@ class OutputWatcher:
             nothing else count neither for `max_tokens` nor for stops.
         drop_blank: the tokenizer puts a blank in front of the text.
         on_text: called with each further piece of text.
+        bound: a constraint follows the text, so tokens may be taken back.
     """
 
     def __init__(
@@ -38,20 +43,24 @@ class OutputWatcher:
         drop_blank: bool = False,
         healing: Healing | None = None,
         on_text: Callable[[str], None] | None = None,
+        bound: bool = False,
     ) -> None:
         self._params, self._vocabulary, self._on_text = params, vocabulary, on_text
         self._eos_ids = frozenset() if params.ignore_eos else frozenset(end_ids)
-        self._search = StopSearch(params.stop, params.stop_regex, params.min_tokens, drop_blank)
-        self._before = pending
-        self._healing = healing
-        self.num_healed = 0
-        self.num_tokens = 0
-        self.num_kept = 0
+        self._stop = (*params.stop, *NUMBER_STOPS) if params.dtype in _NUMBERS else params.stop
+        self._drop_blank, self._before, self._healing = drop_blank, pending, healing
+        self._taken: list[int] | None = [] if bound else None
         self.finish_reason: str | None = None
         self.matched: str | int | None = None
         self.text = ""
         self.residual = ""
-        self.pending = pending
+        self._begin()
+
+    def _begin(self) -> None:
+        p = self._params
+        self._search = StopSearch(self._stop, p.stop_regex, p.min_tokens, self._drop_blank)
+        self.num_healed = self.num_tokens = self.num_kept = 0
+        self.pending = self._before
 
     @property
     def num_kept_output(self) -> int:
@@ -62,14 +71,45 @@ class OutputWatcher:
         """Ids that `min_tokens` keeps from being sampled."""
         return self._eos_ids | frozenset(self._params.stop_token_ids)
 
-    def push(self, token: int) -> bool:
-        """Take a sampled token; True when the gen ends with it."""
+    @property
+    def healed_text(self) -> bytes:
+        """Text of the prompt that the first tokens spell once more."""
+        return self._healing.text if self._healing is not None else b""
+
+    @property
+    def end_ids(self) -> Collection[int]:
+        """Ids that end the gen and are no text: EOS and end-of-turn, and stop ids like them."""
+        known = self._vocabulary.token_bytes
+        return self._eos_ids | {t for t in self._params.stop_token_ids if not known(t)}
+
+    def take_back(self, count: int) -> None:
+        """Undo `push` of the last tokens, in place of which others with the same text come."""
+        assert self._taken is not None
+        left, given = self._taken[: len(self._taken) - count], self._search.num_given_chars
+        self._taken = []
+        if self._healing is not None:
+            self._healing = self._healing.anew()
+        self._begin()
+        self._search.num_given_chars = given
+        listener, self._on_text = self._on_text, None
+        for token in left:
+            self.push(token)
+        self._on_text = listener
+
+    def push(self, token: int, completes: bool = False) -> bool:
+        """Take a token; True when the gen ends with it.
+
+        Args:
+            completes: the constraint allows nothing behind it.
+        """
+        if self._taken is not None:
+            self._taken.append(token)
         data = self._vocabulary.token_bytes(token)
         if self._healing is not None and self._healing.active:
             data = self._healing.take(token)
             if not data:
                 self.num_healed += 1
-                return False
+                return self._end("constraint", None) if completes else False
         self.num_tokens += 1
         if token in self._params.stop_token_ids:
             return self._end("stop", token)
@@ -83,10 +123,25 @@ class OutputWatcher:
             self.text, self.num_kept, self.residual = hit.text, hit.num_kept_tokens, hit.residual
             self.pending = b"" if self.num_kept else self._before
             return self._close("stop", hit.matched, self._search.take())
+        if completes:
+            return self._end("constraint", None)
         if self.num_tokens >= self._params.max_tokens:
             return self._end("length", None)
-        self._stream(self._search.take())
+        if self._on_text is not None and not self._may_move:
+            self._stream(self._search.take())
         return False
+
+    def complete(self) -> None:
+        """End the gen behind the last token: nothing may follow it."""
+        self._end("constraint", None)
+
+    @property
+    def _may_move(self) -> bool:
+        """Whether tokens that are taken back may bring a stop into text that no stop may begin
+        in now, which is not to be given away then."""
+        p = self._params
+        held = p.min_tokens > 0 and self.num_tokens <= p.min_tokens + MAX_WINDOW_IDS
+        return held and self._taken is not None and bool(self._stop or p.stop_regex)
 
     def _end(self, reason: str, matched: int | None) -> bool:
         self.text = self._search.text

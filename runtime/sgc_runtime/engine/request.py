@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
+import torch
 
 from sgc_runtime.cache.radix_tree import Ids, Node, Slots
+from sgc_runtime.engine.guide import Guide
 from sgc_runtime.engine.output import OutputWatcher
 from sgc_runtime.engine.scoring import Scoring
 from sgc_runtime.engine.times import Times
 from sgc_runtime.sampling.row import SamplingRow, TokenLogprobs
+
+_MOST_TAKEN_BACK = 24  # ids in one step; a jump takes back eight at most, few follow each other
 
 
 class State(Enum):
@@ -58,8 +63,9 @@ class Request:
     | range                       | what                                               |
     |-----------------------------|----------------------------------------------------|
     | [0, num_prompt)             | asked; for a scoring all tokens to compute         |
-    | [num_prompt, num_tokens)    | sampled                                            |
-    | [0, num_linear)             | each follows the one before it (see `TokenTrie`)   |
+    | [num_prompt, num_tokens)    | sampled, or forced by the constraint               |
+    | [0, num_linear)             | each follows the one before it (see `TokenTrie`),  |
+    |                             | and will hardly be taken back                      |
     | [0, node.end)               | KV in the tree, locked (`slots` holds its slots)   |
     | [node.end, num_slots)       | slots owned by this request                        |
     | [0, num_computed)           | KV computed                                        |
@@ -71,12 +77,19 @@ class Request:
         prompt: ids, at least one; for a scoring the tokens of its trie.
         row: sampling state, or None for a scoring.
         watcher: stop rules and text, or None for a scoring.
+        guide: the constraint, or None.
         scoring: what is scored, or None for a generation.
         prefix: soft hold of the stream that asks.
         call_prompt: tokens of the call's prompt, 0 when another request of it counts them.
         instance: number of the program instance that asks, or None: it belongs to none.
         more_tokens: tokens that later calls of the instance may generate at most; None: unknown.
         on_done: called once, in the engine's thread, with the outcome.
+
+    Attributes:
+        forced: for each id of the output, whether the constraint forced it.
+        logprobs: of each id of the output, where asked for; None: to be computed with the next
+            chunk (the last ids, if any).
+        closing: the gen has ended, but for log-probabilities that are to be computed.
     """
 
     def __init__(
@@ -86,6 +99,7 @@ class Request:
         on_done: Callable[[Request, Outcome], None],
         row: SamplingRow | None = None,
         watcher: OutputWatcher | None = None,
+        guide: Guide | None = None,
         scoring: Scoring | None = None,
         prefix: Prefix | None = None,
         call_prompt: int = 0,
@@ -93,7 +107,7 @@ class Request:
         more_tokens: int | None = None,
     ) -> None:
         self.num_prompt = self.num_tokens = len(prompt)
-        self.row, self.watcher, self.scoring = row, watcher, scoring
+        self.row, self.watcher, self.guide, self.scoring = row, watcher, guide, scoring
         self.prefix, self.call_prompt, self.on_done = prefix, call_prompt, on_done
         self.instance, self.more_tokens = instance, more_tokens
         self.max_new = 0 if row is None else row.max_new
@@ -113,29 +127,48 @@ class Request:
         self.num_matched = 0  # tokens that the cache had at the last admission
         self.num_lost = 0  # tokens computed once that a retraction took away
         self.times = Times()
-        self.logprobs: list[TokenLogprobs] = []
+        self.forced: list[bool] = []
+        self.logprobs: list[TokenLogprobs | None] = []
+        self.closing = False
+        # Logits that the last ids were chosen by, where log-probabilities are asked for.
+        self._logits: deque[torch.Tensor] = deque(maxlen=_MOST_TAKEN_BACK)
 
     @property
     def num_growth(self) -> int:
         """Slots that it may still need behind its present tokens."""
         # The last token that is sampled is never computed.
         growth = self.num_prompt + self.max_new - self.num_tokens - 1
+        if self.guide is not None and self.state is State.RUNNING:
+            growth += self.num_tokens - self.num_slots - 1  # forced ids, which have none yet
         return growth if growth > 0 else 0
 
     @property
     def num_target(self) -> int:
         """Tokens to compute before the next sampling, or before the scoring is complete."""
-        return self.num_tokens
+        return self.num_tokens - self.closing
 
     @property
     def num_linear(self) -> int:
         """Tokens that are one sequence, which others may share while it is computed."""
-        return self.num_tokens if self.scoring is None else self.scoring.trie.num_prompt
+        if self.scoring is not None:
+            return self.scoring.trie.num_prompt
+        if self.guide is not None:
+            return self.num_prompt + self.guide.num_settled
+        return self.num_tokens
 
     @property
     def num_matchable(self) -> int:
         """Tokens that may come out of the cache; the next one's logits are wanted."""
-        return max(0, self.num_linear - 1)
+        if self.scoring is not None:
+            return max(0, self.scoring.trie.num_prompt - 1)
+        return max(0, min(self.num_target, self.first_unrecorded) - 1)
+
+    @property
+    def first_unrecorded(self) -> int:
+        """The first token whose log-probability is asked for and not there yet."""
+        if not self.logprobs or self.logprobs[-1] is not None:
+            return self.num_tokens
+        return self.num_prompt + self.logprobs.index(None)
 
     @property
     def prompt(self) -> Ids:
@@ -148,6 +181,25 @@ class Request:
     def push(self, token: int) -> None:
         self.tokens[self.num_tokens] = token
         self.num_tokens += 1
+
+    def take_back(self, count: int) -> torch.Tensor | None:
+        """Undo `push` of the last ids, of which all computed ones have what was asked for; the
+        logits by which the first of them was chosen, where log-probabilities are."""
+        self.num_tokens -= count
+        del self.forced[len(self.forced) - count :]
+        del self.logprobs[max(0, len(self.logprobs) - count) :]
+        last = None
+        for _ in range(min(count, len(self._logits))):
+            last = self._logits.pop()
+        return last
+
+    def record(self, place: int, found: TokenLogprobs, logits: torch.Tensor | None) -> None:
+        """Note the log-probability of token `place`, of which those before have theirs."""
+        index = place - self.num_prompt
+        forced = self.guide is not None and self.forced[index]
+        self.logprobs[index] = replace(found, forced=True) if forced else found
+        if logits is not None and self.guide is not None:
+            self._logits.append(logits)
 
     def choose_path(self, indices: Sequence[int]) -> int:
         """Bring the computed tokens at `indices` (ascending), with their slots, directly behind

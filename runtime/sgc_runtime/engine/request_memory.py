@@ -56,3 +56,19 @@ def give_back(cache: PrefixCache, request: Request, num_kept: int) -> int:
     request.num_slots = 0
     request.anchor, request.node = node, None
     return max(0, node.end - request.num_matched)
+
+
+def give_back_end(cache: PrefixCache, request: Request) -> None:
+    """Let go of what lies behind the tokens of a request in flight, which have become fewer."""
+    length, node = request.num_tokens, request.node
+    assert node is not None
+    if length >= request.num_slots:
+        return
+    cache.release(request.slots[max(length, node.end) : request.num_slots])
+    request.num_slots = request.num_computed = length
+    if node.end > length:  # some of it was cached already
+        kept = cache.match(request.tokens[:length])
+        cache.lock(kept)
+        cache.unlock(node)
+        cache.prune(node, length)
+        request.node = kept

@@ -1,7 +1,8 @@
 """Decides what each step computes, and who holds which memory.
 
 A request's life here: waiting -> prefilling (its whole prompt has slots, chunks are computed) ->
-running (one token a step) -> done; retraction leads back to waiting with its output kept.
+running (one token a step, and those that a constraint forces with it) -> done; retraction leads
+back to waiting with its output kept.
 
 Progress: the oldest request in flight is never retracted, and a request alone always fits
 (`too_large` is asked before `add`), so some request always advances.
@@ -17,7 +18,7 @@ from sgc_runtime.engine.admission import Admission
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.metrics import Metrics
 from sgc_runtime.engine.request import Prefix, Request, State
-from sgc_runtime.engine.request_memory import give_back, store
+from sgc_runtime.engine.request_memory import give_back, give_back_end, store
 
 
 class Chunk(NamedTuple):
@@ -109,7 +110,7 @@ class Scheduler:
     def _count(self, prefill: list[Chunk], decode: list[Chunk]) -> None:
         num_prompt_tokens = sum(c.end - c.start for c in prefill)
         self.admission.turns.clock += num_prompt_tokens
-        self._clock += num_prompt_tokens + len(decode)
+        self._clock += num_prompt_tokens + sum(c.end - c.start for c in decode)
         self._metrics.prefill_steps += bool(prefill)
         self._metrics.decode_steps += bool(decode)
         self._metrics.see(len(self.prefilling) + len(self.running), self._cache.referenced)
@@ -169,14 +170,36 @@ class Scheduler:
 
     def _decode(self) -> list[Chunk]:
         while True:
-            slots = self._cache.alloc(len(self.running))
+            chunks = self._decode_chunks()
+            missing = [c.end - c.request.num_slots for c in chunks]
+            slots = self._cache.alloc(sum(missing))
             if slots is not None:
                 break
             self._retract(max(self.in_flight, key=lambda r: r.arrival))
-        for request, slot in zip(self.running, slots, strict=True):
-            request.slots[request.num_slots] = slot
-            request.num_slots += 1
-        return [Chunk(r, r.num_computed, r.num_tokens) for r in self.running]
+        given = 0
+        for chunk, count in zip(chunks, missing, strict=True):
+            request = chunk.request
+            request.slots[request.num_slots : chunk.end] = slots[given : given + count]
+            request.num_slots = chunk.end
+            given += count
+        return chunks
+
+    def _decode_chunks(self) -> list[Chunk]:
+        """Of each running request its tokens: one, and those that are forced behind it, of which
+        a step takes no more in all than prompt tokens."""
+        chunks, budget = [], self._config.prefill_tokens
+        for request in self.running:
+            start, end = request.num_computed, request.num_target
+            if end - start > 1:
+                end = min(end, start + 1 + budget)
+                budget -= end - start - 1
+            chunks.append(Chunk(request, start, end))
+        return chunks
+
+    def cut(self, request: Request) -> None:
+        """Give back what a running request holds behind its tokens, of which some were taken
+        back."""
+        give_back_end(self._cache, request)
 
     def _retract(self, request: Request) -> None:
         assert len(self.in_flight) > 1, "a request alone always fits"

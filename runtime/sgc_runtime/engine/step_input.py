@@ -7,7 +7,7 @@ each then does not grow with contexts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -17,18 +17,22 @@ from sgc_runtime.engine.request import Request, State
 from sgc_runtime.engine.scheduler import Chunk
 from sgc_runtime.model.forward import ForwardBatch
 
+Positions = tuple[Request, int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class StepInput:
     """A batch and whose logits come out of it.
 
     The rows of the logits are first one for each of `sampling`, then for each (request, first,
-    last) of `scoring` one for each position in `[first, last)`.
+    last) of `recording` (forced ids whose log-probabilities are asked for), then of `scoring`, one
+    for each position in `[first, last)`.
     """
 
     batch: ForwardBatch
     sampling: list[Request]
-    scoring: list[tuple[Request, int, int]]
+    scoring: list[Positions]
+    recording: list[Positions] = field(default_factory=list)
 
 
 class StepInputs:
@@ -61,6 +65,7 @@ def _all_decode(chunks: Sequence[Chunk]) -> bool:
     return bool(chunks) and all(
         c.request.state is State.RUNNING
         and c.request.scoring is None
+        and not c.request.closing
         and c.start == c.end - 1
         and c.end == c.request.num_target
         for c in chunks
@@ -135,7 +140,9 @@ def make_step_input(chunks: Sequence[Chunk], device: torch.device) -> StepInput:
     lengths = np.array([c.end - c.start for c in chunks], np.int64)
     rows = np.concatenate([[0], np.cumsum(lengths)])
     sequences = [sequence for c in chunks for sequence in _sequences(c)]
-    sampling, scoring, logit_rows = _logit_rows(chunks, rows)
+    wanted = _WantedRows()
+    for chunk, row in zip(chunks, rows[:-1].tolist(), strict=True):
+        wanted.add(chunk, row)
     batch = ForwardBatch(
         input_ids=_packed([c.request.tokens[c.start : c.end] for c in chunks], device),
         positions=_packed([_positions(c) for c in chunks], device),
@@ -143,9 +150,9 @@ def make_step_input(chunks: Sequence[Chunk], device: torch.device) -> StepInput:
         qo_indptr=_indptr([count for count, _ in sequences]),
         kv_indptr=_indptr([len(slots) for _, slots in sequences]),
         kv_slots=_packed([slots for _, slots in sequences], device),
-        logit_rows=_packed(logit_rows, device),
+        logit_rows=_packed(wanted.rows, device),
     )
-    return StepInput(batch, sampling, scoring)
+    return StepInput(batch, wanted.sampling, wanted.scoring, wanted.recording)
 
 
 def _sequences(chunk: Chunk) -> list[tuple[int, Slots]]:
@@ -169,23 +176,43 @@ def _positions(chunk: Chunk) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 _Rows = list[np.ndarray[tuple[int], np.dtype[np.int64]]]
 
 
-def _logit_rows(
-    chunks: Sequence[Chunk], rows: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> tuple[list[Request], list[tuple[Request, int, int]], _Rows]:
-    sampling, scoring = [], []
-    last_rows, score_rows = [], []
-    for chunk, row in zip(chunks, rows[:-1].tolist(), strict=True):
+class _WantedRows:
+    """The rows of a step whose logits are wanted, for what."""
+
+    def __init__(self) -> None:
+        self.sampling: list[Request] = []
+        self.recording: list[Positions] = []
+        self.scoring: list[Positions] = []
+        self._last_rows: _Rows = []
+        self._record_rows: _Rows = []
+        self._score_rows: _Rows = []
+
+    @property
+    def rows(self) -> _Rows:
+        return self._last_rows + self._record_rows + self._score_rows
+
+    def add(self, chunk: Chunk, row: int) -> None:
+        """The next chunk, whose first token is in `row`."""
         request = chunk.request
-        if request.scoring is None:
-            if chunk.end == request.num_target:
-                sampling.append(request)
-                last_rows.append(np.array([row + chunk.end - chunk.start - 1]))
-            continue
-        first = max(chunk.start, request.scoring.trie.first_row)
-        if first < chunk.end:
-            scoring.append((request, first, chunk.end))
-            score_rows.append(np.arange(first, chunk.end) + (row - chunk.start))
-    return sampling, scoring, last_rows + score_rows
+        if request.scoring is not None:
+            first = max(chunk.start, request.scoring.trie.first_row)
+            _note(self.scoring, self._score_rows, chunk, row, first, chunk.end)
+            return
+        if chunk.end == request.num_target and not request.closing:
+            self.sampling.append(request)
+            self._last_rows.append(np.array([row + chunk.end - chunk.start - 1]))
+        unrecorded = request.first_unrecorded
+        if unrecorded < request.num_tokens:
+            first, last = max(chunk.start, unrecorded - 1), min(chunk.end, request.num_tokens - 1)
+            _note(self.recording, self._record_rows, chunk, row, first, last)
+
+
+def _note(
+    positions: list[Positions], rows: _Rows, chunk: Chunk, row: int, first: int, last: int
+) -> None:
+    if first < last:
+        positions.append((chunk.request, first, last))
+        rows.append(np.arange(first, last) + (row - chunk.start))
 
 
 def _packed(

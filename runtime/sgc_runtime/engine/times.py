@@ -33,8 +33,10 @@ class Times:
         self.prefilled = self.prefilled or perf_counter()
 
     def end(self) -> None:
-        """All is computed."""
+        """All is computed; what needed no computation was done when it began."""
         self.done = perf_counter()
+        self.admitted = self.admitted or self.done
+        self.prefilled = self.prefilled or self.done
 
     def timing(self) -> Timing:
         """Of a request that is done."""

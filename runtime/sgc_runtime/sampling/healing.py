@@ -82,7 +82,8 @@ class Healing:
     """What generated ids must spell first: the text of the ids that were taken back.
 
     A token may be the next of these ids themselves, or begin with all the text that is left; other
-    ways of cutting the text into tokens are not what the tokenizer does and are not allowed.
+    ways of cutting the text into tokens are not what the tokenizer does and are not allowed (but
+    taken, from those who find out by themselves what is allowed).
 
     Args:
         ids: what was taken back, at least one id.
@@ -94,8 +95,18 @@ class Healing:
     def __init__(self, prefixes: TokenPrefixes, ids: Sequence[int]) -> None:
         self.num_ids = len(ids)
         self._prefixes = prefixes
+        self._ids = list(ids)
         self._next = list(ids)
         self._left = b"".join(map(prefixes.token_bytes, ids))
+
+    @property
+    def text(self) -> bytes:
+        """The whole text."""
+        return b"".join(map(self._prefixes.token_bytes, self._ids))
+
+    def anew(self) -> Healing:
+        """The same before any id was taken."""
+        return Healing(self._prefixes, self._ids)
 
     @property
     def active(self) -> bool:
@@ -109,13 +120,13 @@ class Healing:
         return found if expected in found else np.append(found, expected)
 
     def take(self, token: int) -> bytes:
-        """Take the next id, one of `allowed`; its bytes behind the healed text."""
+        """Take the next id; its bytes behind the healed text."""
         data = self._prefixes.token_bytes(token)
         if data.startswith(self._left):
             behind = data[len(self._left) :]
             self._left = b""
             return behind
-        assert token == self._next[0], "a token that healing does not allow"
-        self._next.pop(0)
+        assert self._left.startswith(data), "a token that healing does not allow"
+        self._next = self._next[1:]
         self._left = self._left[len(data) :]
         return b""

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """Of one position: the sampled token's log-probability, and the likeliest (id, logprob)
-    pairs, best first."""
+    """Of one position: the log-probability of its token, the likeliest (id, logprob) pairs, best
+    first, and whether a constraint forced the token."""
 
     logprob: float
     top: tuple[tuple[int, float], ...]
+    forced: bool = False
 
 
 class SamplingRow:

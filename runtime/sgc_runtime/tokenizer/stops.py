@@ -34,6 +34,9 @@ class StopSearch:
     Args:
         stop, stop_regex, min_tokens: see `StopFinder`; only the gen's own text is searched.
         drop_blank: see `Detokenizer`.
+
+    Attributes:
+        num_given_chars: characters of the text that were given for streaming.
     """
 
     def __init__(
@@ -45,7 +48,7 @@ class StopSearch:
     ) -> None:
         self._finder = StopFinder(stop, stop_regex, min_tokens)
         self._detokenizer = Detokenizer(drop_blank)
-        self._num_given_chars = 0
+        self.num_given_chars = 0
         self._data = bytearray()
         self._token_ends: list[int] = []  # byte position behind each token
 
@@ -79,8 +82,8 @@ class StopSearch:
         return self._give(len(self.text))
 
     def _give(self, until: int) -> str:
-        piece = self.text[self._num_given_chars : until]
-        self._num_given_chars = max(self._num_given_chars, until)
+        piece = self.text[self.num_given_chars : until]
+        self.num_given_chars = max(self.num_given_chars, until)
         return piece
 
     def _hit(self, begin: int, matched: str) -> StopHit:
