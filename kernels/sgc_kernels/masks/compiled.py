@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from threading import local
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ class CompiledMasks:
 
     def __init__(self, code: MachineCode) -> None:
         self._code = code
+        self._scratch = local()
 
     def walk(
         self,
@@ -65,7 +67,7 @@ class CompiledMasks:
         table = np.ascontiguousarray(table, np.int32)
         stack = np.empty((trie.num_levels + 1, 2), np.int32)
         counts = np.full(32 * (trie.num_words + 1), NEVER, np.uint16)
-        nodes, before = (np.empty(trie.num_nodes, np.int32) for _ in range(2))
+        nodes, before = self._lists(trie.num_nodes)
         block = _trie_job(trie)
         block[job.ROWS // 8], block[job.STACK // 8] = table.ctypes.data, stack.ctypes.data
         block[job.OUT // 8], block[job.GOING_ON // 8] = counts.ctypes.data, int(going_on)
@@ -86,7 +88,7 @@ class CompiledMasks:
         """As `reference.run`."""
         table = np.ascontiguousarray(table, np.int32)
         stack = np.empty((trie.num_levels + 1, 2), np.int32)
-        nodes, before = (np.empty(span[1] - span[0], np.int32) for _ in range(2))
+        nodes, before = self._lists(span[1] - span[0])
         block = _trie_job(trie)
         block[job.ROWS // 8], block[job.STACK // 8] = table.ctypes.data, stack.ctypes.data
         block[job.OUT // 8], block[job.GOING_ON // 8] = words.ctypes.data, int(going_on)
@@ -95,7 +97,15 @@ class CompiledMasks:
         block[job.HIGH // 8] = high
         self._code.call["run"](ctypes.addressof(block))
         found = block[job.FOUND // 8]
-        return nodes[:found], before[:found]
+        return nodes[:found].copy(), before[:found].copy()
+
+    def _lists(self, size: int) -> tuple[Int32, Int32]:
+        """Two arrays of this thread, which are kept: fresh memory costs as much as a walk."""
+        lists: tuple[Int32, Int32] | None = getattr(self._scratch, "lists", None)
+        if lists is None or len(lists[0]) < size:
+            lists = np.empty(size, np.int32), np.empty(size, np.int32)
+            self._scratch.lists = lists
+        return lists
 
     def apply(self, logits: torch.Tensor, masks: torch.Tensor, rows: torch.Tensor) -> None:
         """As `apply.reference`, for contiguous rows of `logits` and `masks` in memory."""

@@ -14,6 +14,9 @@ from sgc_runtime.constraints.vocabulary import Vocabulary
 
 # Nodes below which a run inside the trie is walked state by state.
 _FEW_NODES = 400
+# The same for sets with many edges, whose states take long to make.
+_FEW_NODES_OF_WIDE = 24
+_WIDE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,13 @@ class MaskMaker:
 
     def _takes(self, state: int, first: int, behind: int) -> bool:
         """Whether the nodes below one that led to `state` are looked at as a run."""
-        if behind - first < _FEW_NODES or state in self._walked:
+        size = behind - first
+        if size < _FEW_NODES_OF_WIDE or state in self._walked:
             return False
         run = self._automaton.run(state)
         if run is None or not (run.plain or run.apart):
+            return False
+        if size < _FEW_NODES and len(run.chars.edges) < _WIDE:
             return False
         self._places.append(_Place(state, run, first, behind))
         return True
@@ -93,9 +99,8 @@ class MaskMaker:
         high = MOST_CHARACTERS if run.high is None else min(run.high, MOST_CHARACTERS)
         if place.behind - place.first == self._trie.num_nodes:
             table = self._vocabulary.run_table(run.chars)
-            if table is not None:
-                words |= table.within(high)
-                return table.leaving(starts, low, high, run.apart)
+            words |= table.within(high)
+            return table.leaving(starts, low, high, run.apart)
         span = (place.first, place.behind)
         nodes, before = self._vocabulary.walks.run(
             self._trie, char_table(run.chars), span, high, not run.apart, words

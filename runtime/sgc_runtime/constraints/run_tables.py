@@ -20,6 +20,7 @@ from sgc_kernels.masks.trie_table import Int32, TrieTable
 Bools = npt.NDArray[np.bool_]
 
 MOST_CHARACTERS = 65534  # of a token, that are told apart
+_KEPT = 24  # masks of a set by the highest count
 
 
 class RunTable:
@@ -36,11 +37,13 @@ class RunTable:
         self._bytes = char_table(chars)
         scan = walks.scan(trie, self._bytes, False)
         self._counts = scan.counts[: 32 * trie.num_words]
+        self._within: dict[int, Int32] = {}
         self._leaving = _ByByte(trie, scan.nodes, scan.before)
 
     @property
     def num_bytes(self) -> int:
-        return self._counts.nbytes + self._leaving.num_bytes
+        kept = len(self._within) * 4 * self._trie.num_words
+        return self._counts.nbytes + self._leaving.num_bytes + kept
 
     @cached_property
     def _all(self) -> _ByByte:
@@ -51,8 +54,13 @@ class RunTable:
     def within(self, high: int) -> Int32:
         """The mask of the tokens wholly in the set (a last character may be incomplete) that have
         at most `high` characters; one word more, for the walks."""
-        words = self._trie.empty_words()
-        words[:-1] = np.packbits(self._counts <= high, bitorder="little").view(np.int32)
+        high = min(high, self._trie.num_levels)  # no token has more
+        words = self._within.get(high)
+        if words is None:
+            words = self._trie.empty_words()
+            words[:-1] = np.packbits(self._counts <= high, bitorder="little").view(np.int32)
+            if len(self._within) < _KEPT:
+                self._within[high] = words
         return words
 
     def leaving(self, starts: Bools, low: int, high: int, apart: bool) -> tuple[Int32, Int32]:

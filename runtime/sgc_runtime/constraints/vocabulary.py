@@ -15,7 +15,6 @@ from sgc_runtime.constraints.run_tables import RunTable
 from sgc_runtime.constraints.token_trie import TokenSource, TokenTrie
 
 _TABLES_BYTES = 64 << 20
-_ASKED = 4096  # sets that are remembered as asked for once
 
 # Classes of characters that many constraints have runs of.
 COMMON = (
@@ -66,11 +65,11 @@ class Vocabulary:
         self.walks = walks or select_walks()
         self._lock = Lock()
         self._tables: OrderedDict[int, RunTable] = OrderedDict()
-        self._asked: set[int] = set()
         for characters in common:
             automaton = regex_automaton(f"{characters}*")
             run = automaton.run(automaton.start)
             assert run is not None
+            automaton.signature(automaton.start)  # the set's digest is remembered
             self._make_table(run.chars)
 
     @classmethod
@@ -89,19 +88,13 @@ class Vocabulary:
         tables = sum(table.num_bytes for table in self._tables.values())
         return self.trie.num_bytes + tables + self.cache.num_bytes
 
-    def run_table(self, chars: CharSet) -> RunTable | None:
-        """The table of a set; None at the first call for a set that is not common, when a walk
-        is as short."""
+    def run_table(self, chars: CharSet) -> RunTable:
+        """The table of a set, made at the first call."""
         with self._lock:
             table = self._tables.get(chars.id)
-            if table is None and chars.id in self._asked:
-                table = self._make_table(chars)
-            elif table is None:
-                if len(self._asked) >= _ASKED:
-                    self._asked.clear()
-                self._asked.add(chars.id)
-            else:
-                self._tables.move_to_end(chars.id)
+            if table is None:
+                return self._make_table(chars)
+            self._tables.move_to_end(chars.id)
             return table
 
     def _make_table(self, chars: CharSet) -> RunTable:

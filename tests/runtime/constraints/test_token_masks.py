@@ -30,6 +30,7 @@ VOCABULARIES = vocabularies(WORDS)
 def few_nodes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """How large a part of the trie is before a run in it is not walked state by state."""
     monkeypatch.setattr(mask_maker, "_FEW_NODES", request.param)
+    monkeypatch.setattr(mask_maker, "_FEW_NODES_OF_WIDE", request.param)
 
 
 CASES = [
