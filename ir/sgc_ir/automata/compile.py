@@ -42,7 +42,7 @@ def constraint_automaton(params: SamplingParams, limits: Limits = DEFAULT_LIMITS
     if params.dtype is not None:
         return _regex(_dtype_regex(params), limits)
     if params.json_schema is not None:
-        schema = import_module("sgc_ir.automata.schema.schema")
+        schema = import_module("sgc_ir.automata.schema.compile")
         style = params.json_style or DEFAULT_STYLE
         return schema.schema_automaton(params.json_schema, style, limits)  # type: ignore[no-any-return]
     if params.grammar is not None:
