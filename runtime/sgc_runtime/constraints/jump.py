@@ -46,7 +46,7 @@ class Run(NamedTuple):
     final: bool
 
 
-_NO_BORDER = Window((), exact=False)  # the ids before are left as they are
+_NO_BORDER = Window()  # the ids before are left as they are
 
 
 class _Place(NamedTuple):
