@@ -265,7 +265,10 @@ class Delayed(Node):
     @property
     def body(self) -> Node:
         if self._body is None:
-            self._body = self._make()
+            try:
+                self._body = self._make()
+            except RecursionError:
+                raise ConstraintError("an iteration nests too many parts; flatten it") from None
             assert self._body.nullable == self.nullable
         return self._body
 

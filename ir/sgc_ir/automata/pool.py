@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from sgc_ir.automata.emptiness import find_alive
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits, Watch
+from sgc_ir.automata.merging import absorbed, gapless, head_of, tail_of, touching
 from sgc_ir.automata.nodes import (
     Complement,
     Delayed,
@@ -36,6 +37,7 @@ from sgc_ir.automata.utf8 import ANY_CHAR, CharSet, Ranges, char_set
 from sgc_ir.errors import ConstraintError
 
 _Made = TypeVar("_Made", bound=Node)
+_JOINED = 40  # unions under one another that are factored at once; the others are later
 _PUSHED = 16  # a head of at most this length has its tail moved in, so that equal states are one
 
 
@@ -59,6 +61,7 @@ class Pool:
         self._rules: dict[str, Rule] = {}
         self._unproductive = frozenset(unproductive)
         self._count = 0
+        self._joining = 0
         self.empty: Node = self._keep("empty", Empty(self._number(), False, False))
         self.empty.alive = False
         self.epsilon: Node = self._keep("epsilon", Epsilon(self._number(), True, True))
@@ -152,7 +155,7 @@ class Pool:
             return self.epsilon
         if low == 1 and high == 1:
             return body
-        if isinstance(body, Repeat) and _gapless(body, low, high):
+        if isinstance(body, Repeat) and gapless(body, low, high):
             longest = None if high is None or body.high is None else high * body.high
             return self.repeat(body.body, low * body.low, longest)
         key = (Repeat, body.id, low, high)
@@ -201,7 +204,7 @@ class Pool:
         if self.epsilon in parts and any(p.nullable for p in parts if p is not self.epsilon):
             parts.remove(self.epsilon)
         if any(part.looping for part in parts):
-            parts = _absorbed(parts)
+            parts = absorbed(parts)
         if len(parts) <= 1:
             return parts[0] if parts else self.empty
         parts.sort(key=lambda part: part.id)
@@ -213,47 +216,37 @@ class Pool:
         """`kept`, with one item for all that have one head."""
         groups: dict[Hashable, list[Node]] = {}
         for part in kept.values():
-            groups.setdefault(_head(part), []).append(part)
-        if len(groups) == len(kept):
+            groups.setdefault(head_of(part), []).append(part)
+        if len(groups) == len(kept) or self._joining == _JOINED:
             return list(kept.values())
-        return [
-            part
-            for key, group in groups.items()
-            for part in (group if len(group) == 1 else self._joined(key, group))
-        ]
+        self._joining += 1
+        try:
+            return [
+                part
+                for key, group in groups.items()
+                for part in (group if len(group) == 1 else self._joined(key, group))
+            ]
+        finally:
+            self._joining -= 1
 
     def _joined(self, key: Hashable, group: list[Node]) -> list[Node]:
         first = group[0]
         if isinstance(first, Span):
-            return [self.span(first.chars, self.union([_tail(part) for part in group]))]
+            return [self.span(first.chars, self.union([tail_of(part) for part in group]))]
         if isinstance(first, Literal):
-            tails = [_tail(part) for part in group]
+            tails = [tail_of(part) for part in group]
             return [self.literal(first.data, self.union(tails), first.offset)]
         if isinstance(first, Then) and not isinstance(first.head, Repeat):
-            return [self._then(first.head, self.union([_tail(part) for part in group]))]
+            return [self._then(first.head, self.union([tail_of(part) for part in group]))]
         return self._merged_counts(group)
 
     def _merged_counts(self, group: list[Node]) -> list[Node]:
         """Repetitions of one body with one tail, as few as their counts allow."""
-        tail = _tail(group[0]) if isinstance(group[0], Then) else self.epsilon
+        tail = tail_of(group[0]) if isinstance(group[0], Then) else self.epsilon
         repeats = [part.head if isinstance(part, Then) else part for part in group]
-        counts = sorted(
-            (part.low, part.high) for part in repeats if isinstance(part, Repeat) and part.high
-        )
-        endless = [p.low for p in repeats if isinstance(p, Repeat) and p.high is None]
-        spans: list[tuple[int, int | None]] = []
-        for low, high in [*counts]:
-            last = spans[-1] if spans else None
-            if last is not None and low <= (last[1] or 0) + 1:
-                spans[-1] = (last[0], max(last[1] or 0, high or 0))
-            else:
-                spans.append((low, high))
-        if endless:
-            least = min(endless)
-            while spans and (spans[-1][1] or 0) + 1 >= least:
-                least = min(least, spans.pop()[0])
-            spans.append((least, None))
+        counts = [(part.low, part.high) for part in repeats if isinstance(part, Repeat)]
         body = repeats[0].body if isinstance(repeats[0], Repeat) else repeats[0]
+        spans = touching(counts)
         return [self.sequence(self.repeat(body, low, high), tail) for low, high in spans]
 
     def intersection(self, items: Iterable[Node]) -> Node:
@@ -273,6 +266,9 @@ class Pool:
             return self.epsilon if all(part.nullable for part in parts) else self.empty
         if len(parts) <= 1:
             return parts[0] if parts else everything
+        inside = _rest_of_character(parts)
+        if inside is not None:
+            return self.span(inside, self.intersection([tail_of(part) for part in parts]))
         for part in parts:
             if part.looping and isinstance(part, Union):
                 others = [other for other in parts if other is not part]
@@ -298,6 +294,8 @@ class Pool:
             return self.empty
         if isinstance(body, Complement) and body.rest is rest:
             return body.body
+        if isinstance(body, Span) and body.chars is rest:
+            return self.span(rest, self.complement(body.tail))
         key = (Complement, body.id, None if rest is None else rest.id)
         found = self._interned.get(key)
         return found or self._keep(key, Complement(self._number(), body, rest))
@@ -342,9 +340,11 @@ class Pool:
         return merged([(low, high, function(node)) for low, high, node in row])
 
     def union_rows(self, rows: Sequence[Row]) -> Row:
+        self.tick(len(rows))
         return union_of_rows(rows, self.union)
 
     def intersect_rows(self, rows: Sequence[Row]) -> Row:
+        self.tick(len(rows))
         return intersection_of_rows(rows, self.intersection)
 
     def complement_row(self, row: Row, rest: CharSet | None) -> Row:
@@ -373,44 +373,10 @@ class Pool:
         return bool(node.alive)
 
 
-def _gapless(inner: Repeat, low: int, high: int | None) -> bool:
-    """Whether `low` to `high` times `inner` is one repetition: k and k + 1 times `inner` have
-    counts that touch, which holds for every k when it does for the least."""
-    if low == high or (inner.high is None and low):
-        return True
-    if low == 0:
-        return inner.low <= 1
-    assert inner.high is not None
-    return low * inner.high + 1 >= (low + 1) * inner.low
-
-
-def _absorbed(parts: list[Node]) -> list[Node]:
-    """`parts` without the intersections that lie within another part."""
-    sets = [frozenset(part.items if isinstance(part, Intersection) else (part,)) for part in parts]
-    return [
-        part
-        for i, part in enumerate(parts)
-        if not isinstance(part, Intersection)
-        or not any(sets[j] < sets[i] for j in range(len(parts)))
-    ]
-
-
-def _head(node: Node) -> Hashable:
-    """What a union factors by; alike for expressions that begin with the same."""
-    if isinstance(node, Span):
-        return (Span, node.chars.id)
-    if isinstance(node, Literal):
-        return (Literal, node.data, node.offset)
-    if isinstance(node, Then):
-        head = node.head
-        if isinstance(head, Repeat):
-            return (Repeat, head.body.id, node.tail.id)
-        return (Then, head.id)
-    if isinstance(node, Repeat):
-        return (Repeat, node.body.id, None)
-    return node.id
-
-
-def _tail(node: Node) -> Node:
-    assert isinstance(node, Span | Literal | Then)
-    return node.tail
+def _rest_of_character(parts: list[Node]) -> CharSet | None:
+    """The set that all `parts` begin with, where that is the same rest of a character."""
+    first = parts[0]
+    if not isinstance(first, Span) or not first.chars.inside:
+        return None
+    chars = first.chars
+    return chars if all(isinstance(p, Span) and p.chars is chars for p in parts) else None

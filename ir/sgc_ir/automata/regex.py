@@ -14,6 +14,7 @@ import hashlib
 import sys
 import unicodedata
 from collections.abc import Callable
+from functools import lru_cache
 
 from sgc_ir.automata.automaton import Automaton
 from sgc_ir.automata.builder import Builder
@@ -39,6 +40,7 @@ from sgc_ir.automata.regex_tree import (
 from sgc_ir.automata.utf8 import complement
 from sgc_ir.errors import ConstraintError
 
+_outside = lru_cache(maxsize=16)(complement)
 _FRESH = -1  # the context at the beginning of an iteration that must match something
 
 
@@ -68,7 +70,7 @@ def regex_expression(pool: Pool, pattern: str) -> Node:
         tree, flags = parse(pattern, pool.limits)
         return piece_expression(pool, read(tree, flags), _digest(pattern).hex())
     except RecursionError:
-        raise ConstraintError("the regex nests too many groups; flatten it") from None
+        raise ConstraintError("the regex nests too many groups or anchors; flatten it") from None
 
 
 def piece_expression(builder: Builder, piece: Piece, name: str) -> Node:
@@ -237,7 +239,7 @@ class _Converter:
         pool = self._pool
         after_word = self._contexts.follows(context, piece.word)
         if after_word != piece.negative:  # what follows is no word character
-            legal = pool.one_of(complement(piece.word), pool.text)
+            legal = pool.one_of(_outside(piece.word), pool.text)
             if holds(self._contexts, piece, context):
                 legal = pool.optional(legal)
         else:

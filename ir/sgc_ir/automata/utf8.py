@@ -30,14 +30,16 @@ class CharSet:
     Attributes:
         edges: (low byte, high byte, rest), sorted and disjoint; the rest is None where the
             character is complete.
-        full: whether this is inside a character, and every legal way to complete it is in the set.
+        inside: whether a character has begun already.
+        full: whether it has, and every legal way to complete it is in the set.
     """
 
-    __slots__ = ("__weakref__", "edges", "full", "id")
+    __slots__ = ("__weakref__", "edges", "full", "id", "inside")
 
     def __init__(self, edges: tuple[tuple[int, int, CharSet | None], ...], number: int) -> None:
         self.edges = edges
         self.id = number
+        self.inside = 0x80 <= edges[0][0] <= 0xBF
         self.full: bool = (
             len(edges) == 1
             and edges[0][:2] == (0x80, 0xBF)
