@@ -37,6 +37,7 @@ class CharRun:
         plain: whether the body is `chars` and nothing else.
         apart: whether neither `rest` nor another alternative of the body begins with a byte that
             a character of `chars` begins with, so a character of `chars` always belongs to the run.
+        others: ranges of bytes that the other alternatives of the body begin with.
     """
 
     chars: CharSet
@@ -45,6 +46,7 @@ class CharRun:
     rest: int
     plain: bool
     apart: bool
+    others: tuple[tuple[int, int], ...]
 
 
 class Automaton:
@@ -218,17 +220,19 @@ class Automaton:
         if chars is None:
             return None
         following = self._pool.epsilon if rest is None else rest
-        others = [(low, high) for low, high, _ in following.row(self._pool)]
+        others: list[tuple[int, int]] = []
         plain = isinstance(head.body, Span)
         if not plain:
             assert isinstance(head.body, Union)
             for item in head.body.items:
                 if not (isinstance(item, Span) and item.chars is chars):
                     others += [(low, high) for low, high, _ in item.row(self._pool)]
+        starts = [*others, *((low, high) for low, high, _ in following.row(self._pool))]
         apart = not any(
-            low <= last and first <= high for low, high, _ in chars.edges for first, last in others
+            low <= last and first <= high for low, high, _ in chars.edges for first, last in starts
         )
-        return CharRun(chars, head.low, head.high, self._state(following), plain, apart)
+        after = self._state(following)
+        return CharRun(chars, head.low, head.high, after, plain, apart, tuple(others))
 
     def behind(self, state: int, characters: Sequence[int]) -> list[int]:
         """The states behind so many characters of the run before which `state` stands, where

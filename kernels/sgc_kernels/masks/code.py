@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from sgc_kernels.compiled.lanes import I1, I16, I32, I64, LANES, Emitter
 from sgc_kernels.compiled.memory import load_int, load_int32, store_int
-from sgc_kernels.compiled.translate import emitted, emitted_int
+from sgc_kernels.compiled.translate import emitted, emitted_int, kernel
 from sgc_kernels.masks.trie_table import UNKNOWN
 
 (
@@ -114,29 +114,35 @@ def walk(job: int) -> None:
     store_int(job + UNKNOWN_STATE, -1)
 
 
+@kernel
+def _keep_node(job: int, found: int, node: int, before: int) -> int:
+    """Put a node among the found ones; how many they are then."""
+    store_int32(load_int(job + NODES) + 4 * found, node)
+    store_int32(load_int(job + BEFORE) + 4 * found, before)
+    return found + 1
+
+
 def scan(job: int) -> None:
-    """See `reference.scan`; the stack holds a state and a count a level, the table is in ROWS."""
+    """See `reference.scan`; the table is in ROWS, the stack holds state * 65536 + count a level."""
     edges, skips, tokens = load_int(job + EDGE), load_int(job + SKIP), load_int(job + TOKEN)
     table, stack, counts = load_int(job + ROWS), load_int(job + STACK), load_int(job + OUT)
-    nodes, before = load_int(job + NODES), load_int(job + BEFORE)
     going_on, end = load_int(job + GOING_ON), load_int(job + NUM_NODES)
     node, found = 0, 0
-    store_int(stack, 0)
+    store_int32(stack, 0)
     while node < end:
         edge = load_int32(edges + 4 * node)
-        at = stack + 8 * (edge // 256)
-        state, count = load_int32(at), load_int32(at + 4)
-        following = load_int32(table + 1024 * state + 4 * (edge % 256))
-        if state == 0 and (following < 0 or going_on > 0):
-            store_int32(nodes + 4 * found, node)
-            store_int32(before + 4 * found, count)
-            found += 1
+        at = stack + 4 * (edge // 256)
+        here = load_int32(at)
+        following = load_int32(table + 1024 * (here // 65536) + 4 * (edge % 256))
         if following >= 0:
-            store_int32(at + 8, following)
-            store_int32(at + 12, count + (1 if following == 0 else 0))
-            store_int16(counts + 2 * load_int32(tokens + 4 * node), count + 1)
+            if going_on > 0 and here < 65536:
+                found = _keep_node(job, found, node, here)
+            store_int32(at + 4, following + here % 65536)
+            store_int16(counts + 2 * load_int32(tokens + 4 * node), here + 1)
             node += 1
         else:
+            if here < 65536:
+                found = _keep_node(job, found, node, here)
             node = load_int32(skips + 4 * node)
     aliases = load_int(job + ALIASES)
     for i in range(load_int(job + NUM_ALIASES)):
@@ -146,26 +152,23 @@ def scan(job: int) -> None:
 
 
 def run(job: int) -> None:
-    """See `reference.run`; from NODE up to NUM_NODES."""
+    """See `reference.run`; from NODE up to NUM_NODES, table and stack as in `scan`."""
     edges, skips, tokens = load_int(job + EDGE), load_int(job + SKIP), load_int(job + TOKEN)
     table, stack, words = load_int(job + ROWS), load_int(job + STACK), load_int(job + OUT)
-    nodes, before = load_int(job + NODES), load_int(job + BEFORE)
     going_on, high = load_int(job + GOING_ON), load_int(job + HIGH)
     node, end, found = load_int(job + NODE), load_int(job + NUM_NODES), 0
     if node < end:
-        store_int(stack + 8 * (load_int32(edges + 4 * node) // 256), 0)
+        store_int32(stack + 4 * (load_int32(edges + 4 * node) // 256), 0)
     while node < end:
         edge = load_int32(edges + 4 * node)
-        at = stack + 8 * (edge // 256)
-        state, count = load_int32(at), load_int32(at + 4)
-        following = load_int32(table + 1024 * state + 4 * (edge % 256))
-        if state == 0 and (following < 0 or going_on > 0):
-            store_int32(nodes + 4 * found, node)
-            store_int32(before + 4 * found, count)
-            found += 1
-        if following >= 0 and count < high:
-            store_int32(at + 8, following)
-            store_int32(at + 12, count + (1 if following == 0 else 0))
+        at = stack + 4 * (edge // 256)
+        here = load_int32(at)
+        following = load_int32(table + 1024 * (here // 65536) + 4 * (edge % 256))
+        if following < 0 or going_on > 0:
+            if here < 65536:
+                found = _keep_node(job, found, node, here)
+        if following >= 0 and here % 65536 < high:
+            store_int32(at + 4, following + here % 65536)
             or_bit(words, load_int32(tokens + 4 * node), 1)
             node += 1
         else:

@@ -65,7 +65,7 @@ class CompiledMasks:
     def scan(self, trie: TrieTable, table: Int32, going_on: bool) -> RunScan:
         """As `reference.scan`."""
         table = np.ascontiguousarray(table, np.int32)
-        stack = np.empty((trie.num_levels + 1, 2), np.int32)
+        stack = np.empty(trie.num_levels + 1, np.int32)
         counts = np.full(32 * (trie.num_words + 1), NEVER, np.uint16)
         nodes, before = self._lists(trie.num_nodes)
         block = _trie_job(trie)
@@ -87,7 +87,7 @@ class CompiledMasks:
     ) -> tuple[Int32, Int32]:
         """As `reference.run`."""
         table = np.ascontiguousarray(table, np.int32)
-        stack = np.empty((trie.num_levels + 1, 2), np.int32)
+        stack = np.empty(trie.num_levels + 1, np.int32)
         nodes, before = self._lists(span[1] - span[0])
         block = _trie_job(trie)
         block[job.ROWS // 8], block[job.STACK // 8] = table.ctypes.data, stack.ctypes.data

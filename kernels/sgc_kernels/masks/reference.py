@@ -88,7 +88,8 @@ def scan(trie: TrieTable, table: Int32, going_on: bool) -> RunScan:
     Args:
         trie: the tokens.
         table: int32 [states, 256]: the bytes of one character of the set from state 0, to which
-            its last byte leads back; negative: not in the set.
+            its last byte leads back: next state * 65536, one more where the character is
+            complete; negative: not in the set.
         going_on: whether `nodes` holds those where the set goes on, too.
     """
     first, child = trie.children
@@ -97,7 +98,7 @@ def scan(trie: TrieTable, table: Int32, going_on: bool) -> RunScan:
     states, before = np.zeros(len(nodes), np.int32), np.zeros(len(nodes), np.int32)
     found: list[tuple[Int32, Int32]] = []
     while len(nodes):
-        following = table[states, trie.edge[nodes] & 255]
+        following = table[states, trie.edge[nodes] & 255] >> 16
         alive = following >= 0
         kept = (states == 0) & (~alive | going_on)
         found.append((nodes[kept], before[kept]))
@@ -135,7 +136,7 @@ def run(
     bits = np.zeros(32 * len(words), np.bool_)
     found: list[tuple[Int32, Int32]] = []
     while len(nodes):
-        following = table[states, trie.edge[nodes] & 255]
+        following = table[states, trie.edge[nodes] & 255] >> 16
         kept = (states == 0) & ((following < 0) | going_on)
         found.append((nodes[kept], before[kept]))
         alive = (following >= 0) & (before < high)

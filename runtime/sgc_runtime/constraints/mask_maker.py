@@ -80,16 +80,23 @@ class MaskMaker:
         Returns:
             int32 [spans, 3]: what leaves it, for the walk.
         """
-        run, low = place.run, place.run.low
-        starts = self._row(run.rest) >= 0
-        if not run.plain:  # an alternative of the body may come before `low` characters
-            starts, low = starts | (self._row(place.state) >= 0), 0
-        nodes, before = self._within(place, starts, low, words)
+        run = place.run
+        starts, others = self._row(run.rest) >= 0, np.zeros(256, np.bool_)
+        for first, last in run.others:
+            others[first : last + 1] = True
+        low = 0 if run.others else run.low
+        nodes, before = self._within(place, starts | others, low, words)
+        inside = others[self._trie.edge[nodes] & 255]
+        kept = inside | (before >= run.low)
+        nodes, before, inside = nodes[kept], before[kept], inside[kept]
         ends = self._trie.skip[nodes]
         if (ends - nodes).sum() > 2 * (place.behind - place.first):
             self._walked.add(place.state)
             return np.array([[place.first, place.behind, place.state]], np.int32)
-        return np.stack([nodes, ends, self._states(place, before)], 1).astype(np.int32)
+        states = np.full(len(nodes), run.rest, np.int32)
+        if run.others:
+            states[inside] = self._behind(place, before[inside])
+        return np.stack([nodes, ends, states], 1).astype(np.int32)
 
     def _within(
         self, place: _Place, starts: npt.NDArray[np.bool_], low: int, words: Int32
@@ -108,10 +115,8 @@ class MaskMaker:
         kept = (before >= low) & starts[self._trie.edge[nodes] & 255]
         return nodes[kept], before[kept]
 
-    def _states(self, place: _Place, before: Int32) -> Int32:
-        """The states behind `before` characters of the run, where it has been left."""
-        if place.run.plain:
-            return np.full(len(before), place.run.rest, np.int32)
+    def _behind(self, place: _Place, before: Int32) -> Int32:
+        """The states behind `before` characters of the run, where something else may come."""
         counts, which = np.unique(before, return_inverse=True)
         states = self._automaton.behind(place.state, counts.tolist())
         found: Int32 = np.array(states, np.int32)[which]

@@ -108,7 +108,7 @@ class _ByByte:
 @functools.lru_cache(512)
 def char_table(chars: CharSet) -> Int32:
     """int32 [states, 256]: the bytes of one character from state 0 on, to which its last byte
-    leads back; -1 where the set has no such byte."""
+    leads back, in the form of the walks (`sgc_kernels.masks.reference.scan`)."""
     numbers = {chars.id: 0}
     sets = [chars]
     for inside in sets:
@@ -119,5 +119,5 @@ def char_table(chars: CharSet) -> Int32:
     table = np.full((len(sets), 256), -1, np.int32)
     for inside, row in zip(sets, table, strict=True):
         for low, high, rest in inside.edges:
-            row[low : high + 1] = 0 if rest is None else numbers[rest.id]
+            row[low : high + 1] = 1 if rest is None else numbers[rest.id] * 65536
     return table
