@@ -159,12 +159,17 @@ class Sequence(Node):
         self.tail = tail
 
     def needs(self) -> tuple[Node, ...]:
-        return (self.head, self.tail) if self.head.nullable else (self.head,)
+        head = self.head
+        first = head.needs() if isinstance(head, Repeat) else (head,)
+        return (*first, self.tail) if head.nullable else first
 
     def derive(self, pool: Pool) -> Row:
-        tail = self.tail
-        row = pool.map_row(self.head.row(pool), lambda node: pool.sequence(node, tail))
-        return pool.union_rows([row, tail.row(pool)]) if self.head.nullable else row
+        head, tail = self.head, self.tail
+        if isinstance(head, Repeat):
+            row = head.before(pool, tail)
+        else:
+            row = pool.map_row(head.row(pool), lambda node: pool.sequence(node, tail))
+        return pool.union_rows([row, tail.row(pool)]) if head.nullable else row
 
 
 class Union(Node):
@@ -238,13 +243,29 @@ class Repeat(Node):
         self.high = high
 
     def needs(self) -> tuple[Node, ...]:
-        return (self.body,)
+        return () if self.plain() is not None else (self.body,)
+
+    def plain(self) -> CharSet | None:
+        """The set that the body is one character of, where it is no more."""
+        body = self.body
+        return body.chars if isinstance(body, Span) and isinstance(body.tail, Epsilon) else None
 
     def derive(self, pool: Pool) -> Row:
-        rest = pool.repeat(
-            self.body, max(self.low - 1, 0), None if self.high is None else self.high - 1
+        return self.before(pool, pool.epsilon)
+
+    def before(self, pool: Pool, tail: Node) -> Row:
+        """Derivatives of the repetition with `tail` behind it; `tail`'s own are not among them."""
+        high = None if self.high is None else self.high - 1
+        then = pool.sequence(pool.repeat(self.body, max(self.low - 1, 0), high), tail)
+        chars = self.plain()
+        if chars is None:
+            return pool.map_row(self.body.row(pool), lambda node: pool.sequence(node, then))
+        return tuple(
+            [
+                (low, high, then if rest is None else pool.span(rest, then))
+                for low, high, rest in chars.edges
+            ]
         )
-        return pool.map_row(self.body.row(pool), lambda node: pool.sequence(node, rest))
 
 
 class Delayed(Node):

@@ -58,6 +58,7 @@ class Pool:
         self._watch = Watch(limits.seconds)
         self.tick = self._watch.tick
         self._interned: dict[Hashable, Node] = {}
+        self._spans: dict[tuple[int, int], Node] = {}  # most of all, and asked for most often
         self._rules: dict[str, Rule] = {}
         self._unproductive = frozenset(unproductive)
         self._count = 0
@@ -98,9 +99,11 @@ class Pool:
         """One character (or the rest of one), then `tail`."""
         if tail is self.empty:
             return tail
-        key = (Span, chars.id, tail.id)
-        found = self._interned.get(key)
-        return found or self._keep(key, Span(self._number(), chars, tail))
+        key = (chars.id, tail.id)
+        found = self._spans.get(key)
+        if found is None:
+            found = self._spans[key] = Span(self._number(), chars, tail)
+        return found
 
     def one_of(self, ranges: Ranges, tail: Node | None = None) -> Node:
         """One character of sorted, disjoint code point ranges, then `tail`."""

@@ -211,8 +211,8 @@ class _Converter:
         name = f"{self._name}.{self._loops}"
         loop = _Loop(self._pool, self._contexts, name, piece, rest)
         if isinstance(rest, Node) and not piece.looks_left:
-            return loop.at(0, BEGINNING)
-        return Table(lambda context: loop.at(0, context))
+            return loop.begin(BEGINNING)
+        return Table(loop.begin)
 
     # Assertions
 
@@ -248,57 +248,56 @@ class _Converter:
 
 
 class _Loop:
-    """A repetition with assertions in it: a node for each (iterations so far, left context).
+    """A repetition with assertions in it: a node for each (iterations still owed, iterations still
+    allowed, left context).
 
     An iteration that matches nothing changes nothing but that its assertions held, and they hold
-    for every further one at the same place: it stands for all that are still owed, and beyond
-    those it is left out.
+    for every further one at the same place: it pays for all that are owed. Where none is owed, it
+    is left out.
     """
 
-    def __init__(
-        self, pool: Builder, contexts: Contexts, name: str, piece: Times, rest: Rest
-    ) -> None:
+    def __init__(self, pool: Pool, contexts: Contexts, name: str, piece: Times, rest: Rest) -> None:
         self._pool = pool
         self._contexts = contexts
         self._name = name
         self._piece = piece
         self._rest = rest
         self._bit = contexts.loop_bit(piece)
-        self._bodies: dict[int, Rest] = {}
+        self._bodies: dict[tuple[int, int | None], Rest] = {}
 
-    def at(self, count: int, context: int) -> Node:
-        """What may follow `count` iterations."""
-        piece = self._piece
-        if piece.high is None:
-            count = min(count, piece.low)
-        elif count == piece.high:
+    def begin(self, context: int) -> Node:
+        """What may follow before the first iteration."""
+        return self._at(self._piece.low, self._piece.high, context)
+
+    def _at(self, owed: int, left: int | None, context: int) -> Node:
+        if left == 0:
             return at(self._rest, context)
+        ending = owed == 0 or holds(self._contexts, self._piece.body, context)
         return self._pool.delayed(
-            f"{self._name}[{count},{context}]",
-            (count >= piece.low or holds(self._contexts, piece.body, context))
-            and at(self._rest, context).nullable,
-            lambda: self._make(count, context),
+            f"{self._name}[{owed},{left},{context}]",
+            ending and at(self._rest, context).nullable,
+            lambda: self._make(owed, left, context),
         )
 
-    def _make(self, count: int, context: int) -> Node:
-        body = self._bodies.get(count)
+    def _make(self, owed: int, left: int | None, context: int) -> Node:
+        body = self._bodies.get((owed, left))
         if body is None:
-            converter = _Converter(self._pool, self._contexts, f"{self._name}[{count}]")
+            converter = _Converter(self._pool, self._contexts, f"{self._name}[{owed},{left}]")
             body = converter.convert(
-                self._piece.body, Table(lambda after: self._next(count, after))
+                self._piece.body, Table(lambda after: self._next(owed, left, after))
             )
-            self._bodies[count] = body
+            self._bodies[owed, left] = body
         once = at(body, context | self._bit)
-        if count < self._piece.low:
-            return once
-        return self._pool.union([at(self._rest, context), once])
+        return once if owed else self._pool.union([at(self._rest, context), once])
 
-    def _next(self, count: int, context: int) -> Node:
+    def _next(self, owed: int, left: int | None, context: int) -> Node:
+        """What may follow an iteration."""
+        fewer = None if left is None else left - 1
         if not context & self._bit:
-            return self.at(count + 1, context)
-        if count >= self._piece.low:
+            return self._at(max(owed - 1, 0), fewer, context)
+        if owed == 0:
             return self._pool.empty
-        return self.at(self._piece.low, context & ~self._bit)
+        return self._at(0, fewer, context & ~self._bit)
 
 
 def holds(contexts: Contexts, piece: Piece, context: int) -> bool:

@@ -52,6 +52,8 @@ OWN = [
     (r"(?!a(?=b))..", "ab|ac|bb"),
     (r"(?=(?:..)*$)(?=(?:...)*$)a*", "aaaaaa|aaa|aa||aaaaaaaaaaaa"),
     (r"(?:(?:(?=a)a?)*b?)*", "aab|ba||bb"),
+    (r"x(?:[ab]1?|(?<!\d)\b){2}", "xa|x|x1|xab|x a|xa1"),
+    (r"(?:a|$|b(?=c)){3}c?", "a|aa|aaa|abc|aac|"),
     (r"(?:a??b){1,2}?", "ab|b|abab|bab|aab"),
     (r"(?P<x>a|ab)(?:c|bcd)", "ac|abc|abcd|abbcd"),
     (r"(?i)straße", "STRAßE|straẞe|STRASSE|ſtraße"),
