@@ -6,7 +6,6 @@ TypeError whose one-line message names the parameter and what would be accepted.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import sys
@@ -183,34 +182,13 @@ def _json_schema(name: str, value: Any) -> Any:
 
 def _schema_data(name: str, value: Any) -> Any:
     """Plain JSON data of a schema given as data, JSON text, pydantic model or dataclass."""
-    if isinstance(value, bool):
-        return value
+    from sgc_ir.automata.schema.source import schema_source
+    from sgc_ir.errors import ConstraintError
+
     try:
-        if isinstance(value, str):
-            data = json.loads(value)
-        elif isinstance(value, Mapping):
-            data = json.loads(json.dumps(dict(value), allow_nan=False))
-        else:
-            data = _schema_of_type(name, value)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"{name}={_short(value)}: not a JSON schema: {_line(error)}") from error
-    if isinstance(data, dict) and not isinstance(data.get("$schema", ""), str):
-        raise ValueError(f"{name}={_short(value)}: $schema of a JSON schema is a string")
-    if not isinstance(data, dict | bool):
-        raise ValueError(f"{name}={_short(value)}: a JSON schema is an object, true or false")
-    return data
-
-
-def _schema_of_type(name: str, value: Any) -> Any:
-    from pydantic import TypeAdapter
-    from pydantic.errors import PydanticUserError
-
-    if not isinstance(value, type) and not hasattr(value, "__origin__"):
-        raise TypeError("expected a schema (dict), a pydantic model or a dataclass")
-    try:
-        return TypeAdapter(value).json_schema()
-    except PydanticUserError as error:
-        raise TypeError(str(error).splitlines()[0]) from error
+        return schema_source(value)
+    except ConstraintError as error:
+        raise ValueError(f"{name}={_short(value)}: {_line(error)}") from error
 
 
 def _grammar(name: str, value: Any) -> str:

@@ -13,7 +13,7 @@ CHOICE_METHODS = (
 )
 DTYPES = ("int", "float", "bool", "str")
 CONSTRAINTS = ("regex", "json_schema", "grammar", "choices", "dtype")  # at most one a gen
-JSON_STYLES = ("compact", "spaced", "flexible")  # no blanks; `, ` and `: `; any legal blanks
+JSON_STYLES = ("compact", "spaced", "pretty")  # no blanks; `, ` and `: `; lines, two blanks a level
 DISTRIBUTIONS = ("local", "exact")  # masked step by step; renormalised over whole texts
 GREEDY_TEMPERATURE = 1e-6  # below this, sampling is greedy
 
@@ -47,7 +47,7 @@ class SamplingParams:
     top_logprobs: int = 0
     regex: str | None = None
     json_schema: Any = None  # plain JSON data (dict or bool); pydantic models are turned into it
-    json_style: str | None = None
+    json_style: str | None = None  # None: spaced
     grammar: str | None = None
     choices: tuple[str, ...] | None = None
     method: str = CHOICE_METHODS[0]

@@ -122,7 +122,7 @@ def test_types_become_schemas(source: Any) -> None:
         ("json_schema", object(), "pydantic model or a dataclass"),
         ("json_schema", {"a": {1, 2}}, "not a JSON schema"),
         ("json_schema", {"const": float("nan")}, "not a JSON schema"),
-        ("json_style", "wide", "compact, spaced, flexible"),
+        ("json_style", "wide", "compact, spaced, pretty"),
         ("grammar", "start: (", "not a grammar"),
         ("grammar", 'a: "b"', "not a grammar"),
         ("grammar", "start: a\n%import .secrets.a", "no files"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -38,10 +39,16 @@ class Document:
 
     Args:
         source: plain JSON data.
+
+    Attributes:
+        lone_references: whether what stands beside `$ref` says nothing, as the drafts up to 7 want
+            it. Only a document that names such a draft in `$schema` is read so.
     """
 
     def __init__(self, source: Any) -> None:
         self.source = source
+        draft = source.get("$schema") if isinstance(source, dict) else None
+        self.lone_references = isinstance(draft, str) and bool(_OLD_DRAFT.search(draft))
         self._numbers: dict[int | str, int] = {}
         self._schemas: list[tuple[Any, str, str]] = []
         self._resources: dict[str, tuple[Any, str]] = {}
@@ -197,6 +204,7 @@ def _content(schema: dict[str, Any]) -> str | None:
     return text if len(text) < 400 else None
 
 
+_OLD_DRAFT = re.compile(r"json-schema\.org/draft-0[1-7]/")
 _FLAT = frozenset(
     (
         "type format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength "

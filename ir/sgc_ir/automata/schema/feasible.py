@@ -56,6 +56,8 @@ class Feasible:
                 if goal not in self._met and self._holds(self.forms.of(goal)):
                     self._met.add(goal)
                     changed = True
+        for goal in order:
+            self._check_sizes(self.forms.of(goal))
         return start in self._met
 
     def _below(self, start: Goal) -> list[Goal]:
@@ -71,6 +73,7 @@ class Feasible:
 
     def _children(self, form: Form) -> Iterator[Goal]:
         for array in form.arrays:
+            self.plans.distinct(array)  # refused here, not when a value is written
             for i in range(self.plans.last_index(array) + 1):
                 yield from (goal for goal, _ in self.plans.items(array, i))
         for cell in form.objects:
@@ -121,13 +124,20 @@ class Feasible:
         if plan.high is not None and needed > plan.high:
             return False
         free = any(self.holds(goal) for _, goal in plan.free)
-        if sum(met) + free < plan.low and free:
-            raise ConstraintError(
-                f"minProperties {plan.low} needs several members that no keyword names; "
-                "declare them in properties",
-                kind="unsupported",
-            )
         return sum(met) + free >= plan.low
+
+    def _check_sizes(self, form: Form) -> None:
+        """Refuse objects that need more members than are named, and could have them."""
+        for cell in form.objects:
+            for one in self.plans.unbroken(cell) if cell.low > 1 else ():
+                plan = self.plans.object(one)
+                named = sum(self.holds(goal) for goal in plan.goals)
+                if named + 1 < plan.low and any(self.holds(goal) for _, goal in plan.free):
+                    raise ConstraintError(
+                        f"minProperties {plan.low} needs several members that no keyword names; "
+                        "declare them in properties",
+                        kind="unsupported",
+                    )
 
     # Two forms
 

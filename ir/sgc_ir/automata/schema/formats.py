@@ -1,7 +1,8 @@
 """String formats as regular expressions, each inside what `jsonschema`'s format checker accepts.
 
 Sources: RFC 3339 (dates, times, durations), RFC 5321 (mailboxes, the dot-atom form), RFC 1123 (host
-names), RFC 4291 (IPv6), RFC 4122 (UUIDs), RFC 3986 (URIs).
+names), RFC 4291 (IPv6), RFC 4122 (UUIDs), RFC 3986 (URIs),
+RFC 6570 (URI templates).
 """
 
 from __future__ import annotations
@@ -50,7 +51,17 @@ _AUTHORITY = rf"(?:(?:{_NAME}|:)*@)?(?:\[(?:{_IPV6})\]|{_NAME}*)(?::\d*)?"
 _PATH = (
     rf"(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?|{_PCHAR}+(?:/{_PCHAR}*)*)?"
 )
-_URI = rf"[A-Za-z][A-Za-z0-9+.-]*:{_PATH}(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
+_END = rf"(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
+_URI = rf"[A-Za-z][A-Za-z0-9+.-]*:{_PATH}{_END}"
+_SEGMENT = r"(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})"  # without a colon
+_RELATIVE = (
+    rf"(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?|{_SEGMENT}+(?:/{_PCHAR}*)*)?"
+)
+_URI_REFERENCE = rf"(?:[A-Za-z][A-Za-z0-9+.-]*:{_PATH}|{_RELATIVE}){_END}"
+_VARIABLE = rf"(?:[A-Za-z0-9_]|{_HEX})+(?:\.(?:[A-Za-z0-9_]|{_HEX})+)*(?::[1-9]\d{{0,3}}|\*)?"
+_URI_TEMPLATE = (
+    rf"(?:[!#$&()*+,./0-9:;=?@A-Z\[\]_a-z~-]|{_HEX}|\{{[+#./;?&]?{_VARIABLE}(?:,{_VARIABLE})*\}})*"
+)
 
 # Regular expression (matched as a whole), and the most characters.
 FORMATS: dict[str, tuple[str, int | None]] = {
@@ -64,6 +75,8 @@ FORMATS: dict[str, tuple[str, int | None]] = {
     "ipv6": (_IPV6, None),
     "uuid": (_UUID, None),
     "uri": (_URI, None),
+    "uri-reference": (_URI_REFERENCE, None),
+    "uri-template": (_URI_TEMPLATE, None),
     "json-pointer": (r"(?:/(?:[^~/]|~[01])*)*", None),
 }
 

@@ -118,7 +118,8 @@ class Forms:
 
     def _checked(self, place: Place) -> bool:
         """Refuse unknown keywords also where the others leave nothing."""
-        for word in place[0]:
+        alone = self.document.lone_references and "$ref" in place[0]
+        for word in () if alone else place[0]:
             if not is_annotation(word) and _handler(word) is None:
                 raise unsupported(f"the keyword {word!r}", below(place[1], word))
         return True
@@ -126,7 +127,8 @@ class Forms:
     def _parts(self, place: Place, sign: bool) -> Iterator[Form]:
         schema, where, _ = place
         seen: set[str] = set()
-        for word in schema:
+        alone = self.document.lone_references and "$ref" in schema
+        for word in ("$ref",) if alone else schema:
             if is_annotation(word):
                 continue
             name = GROUPS.get(word, word)
