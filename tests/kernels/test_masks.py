@@ -100,7 +100,7 @@ def test_scans(going_on: bool) -> None:
         return state, count
 
     for walks in [p.values[0] for p in WALKS]:
-        found = walks.scan(TRIE, packed, going_on)
+        found = walks.scan(TRIE, packed, (0, TRIE.num_nodes), going_on)
         for token, data in enumerate(WORDS):
             end = run(data) if data else None
             assert found.counts[token] == (NEVER if end is None else end[1] + (end[0] > 0)), data

@@ -127,8 +127,9 @@ def scan(job: int) -> None:
     edges, skips, tokens = load_int(job + EDGE), load_int(job + SKIP), load_int(job + TOKEN)
     table, stack, counts = load_int(job + ROWS), load_int(job + STACK), load_int(job + OUT)
     going_on, end = load_int(job + GOING_ON), load_int(job + NUM_NODES)
-    node, found = 0, 0
-    store_int32(stack, 0)
+    node, found = load_int(job + NODE), 0
+    if node < end:
+        store_int32(stack + 4 * (load_int32(edges + 4 * node) // 256), 0)
     while node < end:
         edge = load_int32(edges + 4 * node)
         at = stack + 4 * (edge // 256)
@@ -152,27 +153,29 @@ def scan(job: int) -> None:
 
 
 def run(job: int) -> None:
-    """See `reference.run`; from NODE up to NUM_NODES, table and stack as in `scan`."""
+    """See `reference.run`; table and stack as in `scan`."""
     edges, skips, tokens = load_int(job + EDGE), load_int(job + SKIP), load_int(job + TOKEN)
     table, stack, words = load_int(job + ROWS), load_int(job + STACK), load_int(job + OUT)
-    going_on, high = load_int(job + GOING_ON), load_int(job + HIGH)
-    node, end, found = load_int(job + NODE), load_int(job + NUM_NODES), 0
-    if node < end:
-        store_int32(stack + 4 * (load_int32(edges + 4 * node) // 256), 0)
-    while node < end:
-        edge = load_int32(edges + 4 * node)
-        at = stack + 4 * (edge // 256)
-        here = load_int32(at)
-        following = load_int32(table + 1024 * (here // 65536) + 4 * (edge % 256))
-        if following < 0 or going_on > 0:
-            if here < 65536:
-                found = _keep_node(job, found, node, here)
-        if following >= 0 and here % 65536 < high:
-            store_int32(at + 4, following + here % 65536)
-            or_bit(words, load_int32(tokens + 4 * node), 1)
-            node += 1
-        else:
-            node = load_int32(skips + 4 * node)
+    going_on, high, found = load_int(job + GOING_ON), load_int(job + HIGH), 0
+    for span in range(load_int(job + NUM_SPANS)):
+        node = load_int32(load_int(job + SPANS) + 8 * span)
+        end = load_int32(load_int(job + SPANS) + 8 * span + 4)
+        if node < end:
+            store_int32(stack + 4 * (load_int32(edges + 4 * node) // 256), 0)
+        while node < end:
+            edge = load_int32(edges + 4 * node)
+            at = stack + 4 * (edge // 256)
+            here = load_int32(at)
+            following = load_int32(table + 1024 * (here // 65536) + 4 * (edge % 256))
+            if following < 0 or going_on > 0:
+                if here < 65536:
+                    found = _keep_node(job, found, node, here)
+            if following >= 0 and here % 65536 < high:
+                store_int32(at + 4, following + here % 65536)
+                or_bit(words, load_int32(tokens + 4 * node), 1)
+                node += 1
+            else:
+                node = load_int32(skips + 4 * node)
     store_int(job + FOUND, found)
 
 

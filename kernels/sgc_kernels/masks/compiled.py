@@ -62,16 +62,17 @@ class CompiledMasks:
             else:
                 transitions.expand(unknown)
 
-    def scan(self, trie: TrieTable, table: Int32, going_on: bool) -> RunScan:
+    def scan(self, trie: TrieTable, table: Int32, span: tuple[int, int], going_on: bool) -> RunScan:
         """As `reference.scan`."""
         table = np.ascontiguousarray(table, np.int32)
         stack = np.empty(trie.num_levels + 1, np.int32)
         counts = np.full(32 * (trie.num_words + 1), NEVER, np.uint16)
-        nodes, before = self._lists(trie.num_nodes)
+        nodes, before = self._lists(span[1] - span[0])
         block = _trie_job(trie)
         block[job.ROWS // 8], block[job.STACK // 8] = table.ctypes.data, stack.ctypes.data
         block[job.OUT // 8], block[job.GOING_ON // 8] = counts.ctypes.data, int(going_on)
         block[job.NODES // 8], block[job.BEFORE // 8] = nodes.ctypes.data, before.ctypes.data
+        block[job.NODE // 8], block[job.NUM_NODES // 8] = span
         self._code.call["scan"](ctypes.addressof(block))
         found = block[job.FOUND // 8]
         return RunScan(counts, nodes[:found].copy(), before[:found].copy())
@@ -80,20 +81,21 @@ class CompiledMasks:
         self,
         trie: TrieTable,
         table: Int32,
-        span: tuple[int, int],
+        spans: Int32,
         high: int,
         going_on: bool,
         words: Int32,
     ) -> tuple[Int32, Int32]:
         """As `reference.run`."""
         table = np.ascontiguousarray(table, np.int32)
+        spans = np.ascontiguousarray(spans, np.int32)
         stack = np.empty(trie.num_levels + 1, np.int32)
-        nodes, before = self._lists(span[1] - span[0])
+        nodes, before = self._lists(int((spans[:, 1] - spans[:, 0]).sum()))
         block = _trie_job(trie)
         block[job.ROWS // 8], block[job.STACK // 8] = table.ctypes.data, stack.ctypes.data
         block[job.OUT // 8], block[job.GOING_ON // 8] = words.ctypes.data, int(going_on)
         block[job.NODES // 8], block[job.BEFORE // 8] = nodes.ctypes.data, before.ctypes.data
-        block[job.NODE // 8], block[job.NUM_NODES // 8] = span
+        block[job.SPANS // 8], block[job.NUM_SPANS // 8] = spans.ctypes.data, len(spans)
         block[job.HIGH // 8] = high
         self._code.call["run"](ctypes.addressof(block))
         found = block[job.FOUND // 8]

@@ -82,7 +82,7 @@ def copy_aliases(trie: TrieTable, words: Int32) -> None:
     np.bitwise_or.at(words, other >> 5, (np.uint32(1) << (other & 31).astype(np.uint32)).view("i4"))
 
 
-def scan(trie: TrieTable, table: Int32, going_on: bool) -> RunScan:
+def scan(trie: TrieTable, table: Int32, span: tuple[int, int], going_on: bool) -> RunScan:
     """Follow a set of characters, again and again, through every token.
 
     Args:
@@ -90,11 +90,12 @@ def scan(trie: TrieTable, table: Int32, going_on: bool) -> RunScan:
         table: int32 [states, 256]: the bytes of one character of the set from state 0, to which
             its last byte leads back: next state * 65536, one more where the character is
             complete; negative: not in the set.
+        span: first node and the one behind the last, before which no character is begun.
         going_on: whether `nodes` holds those where the set goes on, too.
     """
     first, child = trie.children
     counts = np.full(32 * (trie.num_words + 1), NEVER, np.uint16)
-    nodes = child[first[trie.num_nodes] :]
+    nodes = _siblings(trie, *span)
     states, before = np.zeros(len(nodes), np.int32), np.zeros(len(nodes), np.int32)
     found: list[tuple[Int32, Int32]] = []
     while len(nodes):
@@ -114,7 +115,7 @@ def scan(trie: TrieTable, table: Int32, going_on: bool) -> RunScan:
 def run(
     trie: TrieTable,
     table: Int32,
-    span: tuple[int, int],
+    spans: Int32,
     high: int,
     going_on: bool,
     words: Int32,
@@ -124,14 +125,16 @@ def run(
 
     Args:
         table, going_on: as for `scan`.
-        span: first node and the one behind the last, before which no character is begun.
+        spans: int32 [spans, 2], each as for `scan`, in order.
         words: int32 [num_words + 1]: the mask, in which bits are set.
 
     Returns:
         Nodes and the characters before each, as in `RunScan`, where those are at most `high`.
     """
     first, child = trie.children
-    nodes = _siblings(trie, *span)
+    nodes = np.concatenate(
+        [np.zeros(0, np.int32), *(_siblings(trie, *span) for span in spans.tolist())]
+    )
     states, before = np.zeros(len(nodes), np.int32), np.zeros(len(nodes), np.int32)
     bits = np.zeros(32 * len(words), np.bool_)
     found: list[tuple[Int32, Int32]] = []

@@ -43,13 +43,15 @@ class Walks(Protocol):
         self,
         trie: TrieTable,
         table: Int32,
-        span: tuple[int, int],
+        spans: Int32,
         high: int,
         going_on: bool,
         words: Int32,
     ) -> tuple[Int32, Int32]: ...
 
-    def scan(self, trie: TrieTable, table: Int32, going_on: bool) -> RunScan: ...
+    def scan(
+        self, trie: TrieTable, table: Int32, span: tuple[int, int], going_on: bool
+    ) -> RunScan: ...
 
 
 class ReferenceWalks:

@@ -17,16 +17,16 @@ _FEW_NODES = 400
 # The same for sets with many edges, whose states take long to make.
 _FEW_NODES_OF_WIDE = 24
 _WIDE = 20
+_MANY_NODES = 8192  # from which on a table of the set is made
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A state that stands before a run, and the nodes [first, behind) that come then."""
+    """A state that stands before a run, and the spans of nodes [first, behind) that come then."""
 
     state: int
     run: CharRun
-    first: int
-    behind: int
+    spans: list[tuple[int, int]]
 
 
 class MaskMaker:
@@ -42,20 +42,21 @@ class MaskMaker:
         self._automaton = automaton
         self._vocabulary = vocabulary
         self._trie = vocabulary.trie.table
-        self._places: list[_Place] = []
+        self._places: dict[int, _Place] = {}
+        self._runs: dict[int, CharRun | None] = {}
         self._walked: set[int] = set()  # states before runs that are walked nevertheless
 
     def make(self, state: int) -> Int32:
         """The mask in `state`, and one word more."""
         words = self._trie.empty_words()
         whole = (0, self._trie.num_nodes)
-        self._places.clear()
+        self._places = {}
         if self._takes(state, *whole):
             spans = np.zeros((0, 3), np.int32)
         else:
             spans = np.array([[*whole, state]], np.int32)
         while len(spans) or self._places:
-            places, self._places = self._places, []
+            places, self._places = list(self._places.values()), {}
             spans = np.concatenate([spans, *(self._leave(place, words) for place in places)])
             self._vocabulary.walks.walk(self._trie, self._automaton, spans, words, self._takes)
             spans = np.zeros((0, 3), np.int32)
@@ -66,13 +67,21 @@ class MaskMaker:
         size = behind - first
         if size < _FEW_NODES_OF_WIDE or state in self._walked:
             return False
-        run = self._automaton.run(state)
-        if run is None or not (run.plain or run.apart):
+        run = self._run(state)
+        if run is None or (size < _FEW_NODES and len(run.chars.edges) < _WIDE):
             return False
-        if size < _FEW_NODES and len(run.chars.edges) < _WIDE:
-            return False
-        self._places.append(_Place(state, run, first, behind))
+        place = self._places.get(state)
+        if place is None:
+            place = self._places[state] = _Place(state, run, [])
+        place.spans.append((first, behind))
         return True
+
+    def _run(self, state: int) -> CharRun | None:
+        """The run before which `state` stands, where it is one of which that can be said."""
+        if state not in self._runs:
+            run = self._automaton.run(state)
+            self._runs[state] = run if run is not None and (run.plain or run.apart) else None
+        return self._runs[state]
 
     def _leave(self, place: _Place, words: Int32) -> Int32:
         """Allow what lies in the run.
@@ -90,9 +99,10 @@ class MaskMaker:
         kept = inside | (before >= run.low)
         nodes, before, inside = nodes[kept], before[kept], inside[kept]
         ends = self._trie.skip[nodes]
-        if (ends - nodes).sum() > 2 * (place.behind - place.first):
+        spans = np.array(place.spans, np.int32)
+        if (ends - nodes).sum() > 2 * (spans[:, 1] - spans[:, 0]).sum():
             self._walked.add(place.state)
-            return np.array([[place.first, place.behind, place.state]], np.int32)
+            return np.column_stack([spans, np.full(len(spans), place.state)]).astype(np.int32)
         states = np.full(len(nodes), run.rest, np.int32)
         if run.others:
             states[inside] = self._behind(place, before[inside])
@@ -104,13 +114,14 @@ class MaskMaker:
         """Allow what lies in the run; the nodes that leave it, and the characters before each."""
         run = place.run
         high = MOST_CHARACTERS if run.high is None else min(run.high, MOST_CHARACTERS)
-        if place.behind - place.first == self._trie.num_nodes:
-            table = self._vocabulary.run_table(run.chars)
+        (first, behind), *more = place.spans
+        if not more and behind - first >= _MANY_NODES:
+            table = self._vocabulary.run_table(run.chars, (first, behind))
             words |= table.within(high)
             return table.leaving(starts, low, high, run.apart)
-        span = (place.first, place.behind)
+        spans = np.array(place.spans, np.int32)
         nodes, before = self._vocabulary.walks.run(
-            self._trie, char_table(run.chars), span, high, not run.apart, words
+            self._trie, char_table(run.chars), spans, high, not run.apart, words
         )
         kept = (before >= low) & starts[self._trie.edge[nodes] & 255]
         return nodes[kept], before[kept]

@@ -24,18 +24,21 @@ _KEPT = 24  # masks of a set by the highest count
 
 
 class RunTable:
-    """One set of characters over one vocabulary.
+    """One set of characters over one vocabulary, or what is behind one node of its trie.
 
     Args:
         trie: the tokens.
         walks: how the trie is walked.
         chars: the set.
+        span: first node and the one behind the last, before which no character is begun.
     """
 
-    def __init__(self, trie: TrieTable, walks: Walks, chars: CharSet) -> None:
-        self._trie, self._walks = trie, walks
+    def __init__(
+        self, trie: TrieTable, walks: Walks, chars: CharSet, span: tuple[int, int]
+    ) -> None:
+        self._trie, self._walks, self._span = trie, walks, span
         self._bytes = char_table(chars)
-        scan = walks.scan(trie, self._bytes, False)
+        scan = walks.scan(trie, self._bytes, span, False)
         self._counts = scan.counts[: 32 * trie.num_words]
         self._within: dict[int, Int32] = {}
         self._leaving = _ByByte(trie, scan.nodes, scan.before)
@@ -48,7 +51,7 @@ class RunTable:
     @cached_property
     def _all(self) -> _ByByte:
         """The nodes where a token leaves or could leave the set."""
-        scan = self._walks.scan(self._trie, self._bytes, True)
+        scan = self._walks.scan(self._trie, self._bytes, self._span, True)
         return _ByByte(self._trie, scan.nodes, scan.before)
 
     def within(self, high: int) -> Int32:

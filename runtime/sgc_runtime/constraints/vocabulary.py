@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from threading import Lock
 
+import numpy as np
+
 from sgc_ir.automata.regex import regex_automaton
 from sgc_ir.automata.utf8 import CharSet
 from sgc_kernels.masks.select import Walks, select_walks
@@ -14,7 +16,7 @@ from sgc_runtime.constraints.mask_files import MaskFiles
 from sgc_runtime.constraints.run_tables import RunTable
 from sgc_runtime.constraints.token_trie import TokenSource, TokenTrie
 
-_TABLES_BYTES = 64 << 20
+_TABLES_BYTES = 128 << 20
 
 # Classes of characters that many constraints have runs of.
 COMMON = (
@@ -64,13 +66,8 @@ class Vocabulary:
         self.files = files
         self.walks = walks or select_walks()
         self._lock = Lock()
-        self._tables: OrderedDict[int, RunTable] = OrderedDict()
-        for characters in common:
-            automaton = regex_automaton(f"{characters}*")
-            run = automaton.run(automaton.start)
-            assert run is not None
-            automaton.signature(automaton.start)  # the set's digest is remembered
-            self._make_table(run.chars)
+        self._tables: OrderedDict[tuple[int, int], RunTable] = OrderedDict()
+        self._make_common(common)
 
     @classmethod
     def of(
@@ -88,19 +85,30 @@ class Vocabulary:
         tables = sum(table.num_bytes for table in self._tables.values())
         return self.trie.num_bytes + tables + self.cache.num_bytes
 
-    def run_table(self, chars: CharSet) -> RunTable:
-        """The table of a set, made at the first call."""
+    def run_table(self, chars: CharSet, span: tuple[int, int]) -> RunTable:
+        """The table of a set for the nodes of a span, made at the first call."""
+        key = (chars.id, span[0])  # a node's subtree, or the whole trie
         with self._lock:
-            table = self._tables.get(chars.id)
+            table = self._tables.get(key)
             if table is None:
-                return self._make_table(chars)
-            self._tables.move_to_end(chars.id)
+                table = self._tables[key] = RunTable(self.trie.table, self.walks, chars, span)
+                self._bound()
+            self._tables.move_to_end(key)
             return table
 
-    def _make_table(self, chars: CharSet) -> RunTable:
-        table = self._tables[chars.id] = RunTable(self.trie.table, self.walks, chars)
-        self._bound()
-        return table
+    def _make_common(self, common: Iterable[str]) -> None:
+        """Tables from the beginning of a token, and from behind its first blank."""
+        trie = self.trie.table
+        blanks = np.flatnonzero(trie.edge == ord(" ")).tolist()
+        spans = [(0, trie.num_nodes), *((node + 1, int(trie.skip[node])) for node in blanks)]
+        for characters in common:
+            automaton = regex_automaton(f"{characters}*")
+            run = automaton.run(automaton.start)
+            assert run is not None
+            automaton.signature(automaton.start)  # the set's digest is remembered
+            for span in spans:
+                if span[0] < span[1]:
+                    self.run_table(run.chars, span)
 
     def _bound(self) -> None:
         taken = sum(table.num_bytes for table in self._tables.values())

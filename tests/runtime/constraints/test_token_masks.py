@@ -26,11 +26,14 @@ from sgc_runtime.constraints.vocabulary import Vocabulary
 VOCABULARIES = vocabularies(WORDS)
 
 
-@pytest.fixture(autouse=True, params=[1, 400], ids=["runs everywhere", "runs in large parts"])
+@pytest.fixture(autouse=True, params=[(1, 9), (1, 400), (400, 800)], ids=str)
 def few_nodes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How large a part of the trie is before a run in it is not walked state by state."""
-    monkeypatch.setattr(mask_maker, "_FEW_NODES", request.param)
-    monkeypatch.setattr(mask_maker, "_FEW_NODES_OF_WIDE", request.param)
+    """How large a part of the trie is before a run in it is not walked state by state, and before
+    it gets a table."""
+    few, many = request.param
+    monkeypatch.setattr(mask_maker, "_FEW_NODES", few)
+    monkeypatch.setattr(mask_maker, "_FEW_NODES_OF_WIDE", few)
+    monkeypatch.setattr(mask_maker, "_MANY_NODES", many)
 
 
 CASES = [
