@@ -256,7 +256,9 @@ class _Loop:
     is left out.
     """
 
-    def __init__(self, pool: Pool, contexts: Contexts, name: str, piece: Times, rest: Rest) -> None:
+    def __init__(
+        self, pool: Builder, contexts: Contexts, name: str, piece: Times, rest: Rest
+    ) -> None:
         self._pool = pool
         self._contexts = contexts
         self._name = name
