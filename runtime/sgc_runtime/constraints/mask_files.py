@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import importlib.util
 import logging
 import os
 import tempfile
@@ -36,8 +38,8 @@ class MaskFiles:
         self._budget = budget_bytes
 
     def path(self, automaton: bytes, tokenizer: bytes) -> Path:
-        """The file of two digests."""
-        name = hashlib.blake2b(automaton, digest_size=16).hexdigest()
+        """The file of two digests, for this version of the code."""
+        name = hashlib.blake2b(automaton, digest_size=16, key=_code_digest()).hexdigest()
         return self._folder / f"{name}-{tokenizer.hex()}.masks"
 
     def read(self, file: Path) -> dict[bytes, bytes]:
@@ -89,6 +91,19 @@ class MaskFiles:
             with contextlib.suppress(OSError):
                 file.unlink()
             total -= size
+
+
+@functools.cache
+def _code_digest() -> bytes:
+    """Changes with the code that makes automata, their signatures and masks."""
+    found = hashlib.blake2b(digest_size=16)
+    for package in ("sgc_ir.automata", "sgc_kernels.masks", "sgc_runtime.constraints"):
+        spec = importlib.util.find_spec(package)
+        assert spec is not None
+        for folder in spec.submodule_search_locations or ():
+            for file in sorted(Path(folder).rglob("*.py")):
+                found.update(file.read_bytes())
+    return found.digest()
 
 
 def _entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
