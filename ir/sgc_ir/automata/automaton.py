@@ -234,6 +234,11 @@ class Automaton:
         after = self._state(following)
         return CharRun(chars, head.low, head.high, after, plain, apart, tuple(others))
 
+    def run_sets(self) -> list[CharSet]:
+        """The characters of all runs in the expression as it is known now, each once."""
+        bodies = (node.body for node in self._pool.nodes if isinstance(node, Repeat))
+        return list(dict.fromkeys(c for body in bodies if (c := _plain_characters(body))))
+
     def behind(self, state: int, characters: Sequence[int]) -> list[int]:
         """The states behind so many characters of the run before which `state` stands, where
         these are at most its highest count and nothing else begins as they do (`apart`)."""

@@ -81,6 +81,11 @@ class Pool:
             )
         return self._count
 
+    @property
+    def nodes(self) -> Iterable[Node]:
+        """Every expression that was made."""
+        return self._interned.values()
+
     def _keep(self, key: Hashable, node: _Made) -> _Made:
         self._interned[key] = node
         return node

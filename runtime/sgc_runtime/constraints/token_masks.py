@@ -11,6 +11,8 @@ from sgc_runtime.constraints.mask_files import pack, unpack
 from sgc_runtime.constraints.mask_maker import MaskMaker
 from sgc_runtime.constraints.vocabulary import Vocabulary
 
+_PREPARED = 8  # sets of characters whose tables are made with the automaton
+
 
 class TokenMasks:
     """Which tokens may follow in each state; made when first asked for, then kept.
@@ -34,6 +36,8 @@ class TokenMasks:
         self._names: dict[int, bytes] = {}
         self._kept: dict[bytes, bytes] = {}
         self._new: set[bytes] = set()
+        for chars in automaton.run_sets()[:_PREPARED]:  # now, where nobody waits for a mask
+            vocabulary.run_table(chars, (0, vocabulary.trie.table.num_nodes))
         self._file = None
         if vocabulary.files is not None:
             self._file = vocabulary.files.path(automaton.digest, vocabulary.trie.digest)
