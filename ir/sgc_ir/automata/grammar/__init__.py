@@ -1,0 +1,1 @@
+"""Grammars in lark's syntax, GBNF and EBNF as expressions over bytes."""

@@ -1,0 +1,68 @@
+"""Grammars: a text is legal where the start rule derives it, whatever the tokens between.
+
+The meaning is that of lark's Earley parser with the lexer `dynamic_complete`: terminals may begin
+and end wherever the rules allow, and the priorities of terminals and rules do not matter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import unicodedata
+
+from sgc_ir.automata.automaton import Automaton
+from sgc_ir.automata.grammar.forms import Grammar
+from sgc_ir.automata.grammar.lark_text import read_lark
+from sgc_ir.automata.grammar.rules import expression_of
+from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
+from sgc_ir.automata.nodes import Node
+from sgc_ir.automata.pool import Pool
+from sgc_ir.errors import ConstraintError
+
+
+def grammar_automaton(text: str, limits: Limits = DEFAULT_LIMITS) -> Automaton:
+    """The automaton of the texts that a grammar derives.
+
+    Args:
+        text: the grammar, in lark's syntax with the start rule `start`, or in GBNF or EBNF
+            (`root ::= ...`).
+
+    Raises:
+        ConstraintError: the grammar is malformed, uses a construct that is not supported (named in
+            the message), derives no text, or passes a limit.
+    """
+    grammar = read_grammar(text, limits)
+    return Automaton(lambda pool: _expression(pool, grammar), _digest(text), limits)
+
+
+def grammar_expression(pool: Pool, text: str) -> Node:
+    """The texts that a grammar derives, as an expression of `pool`.
+
+    The pool may hold one grammar: its rules are known by their names.
+
+    Raises:
+        ConstraintError: as `grammar_automaton`, but for grammars that derive no text.
+    """
+    return _expression(pool, read_grammar(text, pool.limits))
+
+
+def read_grammar(text: str, limits: Limits = DEFAULT_LIMITS) -> Grammar:
+    """The rules and terminals that `text` describes, in either notation.
+
+    Raises:
+        ConstraintError: the grammar is malformed, unsupported or too large.
+    """
+    return read_lark(text, limits)
+
+
+def _expression(pool: Pool, grammar: Grammar) -> Node:
+    try:
+        return expression_of(pool, grammar)
+    except RecursionError:
+        raise ConstraintError("the grammar nests too many groups; flatten it") from None
+
+
+def _digest(text: str) -> bytes:
+    """Names what `text` means to the running Python."""
+    meaning = f"grammar\0{sys.version_info[:2]}\0{unicodedata.unidata_version}\0{text}"
+    return hashlib.sha256(meaning.encode("utf-8", "surrogatepass")).digest()
