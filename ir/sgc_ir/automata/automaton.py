@@ -21,6 +21,7 @@ DEAD = -1  # no text goes on from here
 UNKNOWN = -2  # not derived yet
 
 _FIRST_ROWS = 64
+_MOST_PARTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +235,20 @@ class Automaton:
         after = self._state(following)
         return CharRun(chars, head.low, head.high, after, plain, apart, tuple(others))
 
+    def parts(self, state: int) -> list[int]:
+        """States whose texts together are those of `state`: one for each run of characters that
+        may begin there, one for everything else; `state` alone where there is nothing to part."""
+        node = self._nodes[state]
+        if not isinstance(node, Union):
+            return [state]
+        items = [item for item in node.items if self._pool.is_alive(item)]
+        runs = [item for item in items if _is_run(item)]
+        if not runs or len(runs) > _MOST_PARTS:
+            return [state]
+        rest = self._pool.union([item for item in items if item not in runs])
+        parts = [*runs, rest] if rest is not self._pool.empty else runs
+        return [self._state(part) for part in parts]
+
     def run_sets(self) -> list[CharSet]:
         """The characters of all runs in the expression as it is known now, each once."""
         bodies = (node.body for node in self._pool.nodes if isinstance(node, Repeat))
@@ -257,6 +272,11 @@ class Automaton:
             )
             for n in characters
         ]
+
+
+def _is_run(node: Node) -> bool:
+    head = node.head if isinstance(node, Then) else node
+    return isinstance(head, Repeat) and _plain_characters(head.body) is not None
 
 
 def _plain_characters(body: Node) -> CharSet | None:

@@ -13,7 +13,7 @@ from sgc_runtime.constraints.run_tables import MOST_CHARACTERS, char_table
 from sgc_runtime.constraints.vocabulary import Vocabulary
 
 # Nodes below which a run inside the trie is walked state by state.
-_FEW_NODES = 400
+_FEW_NODES = 100
 # The same for sets with many edges, whose states take long to make.
 _FEW_NODES_OF_WIDE = 24
 _WIDE = 20
@@ -43,45 +43,55 @@ class MaskMaker:
         self._vocabulary = vocabulary
         self._trie = vocabulary.trie.table
         self._places: dict[int, _Place] = {}
-        self._runs: dict[int, CharRun | None] = {}
+        self._spans: list[tuple[int, int, int]] = []
+        self._parts: dict[int, list[tuple[int, CharRun | None]]] = {}
         self._walked: set[int] = set()  # states before runs that are walked nevertheless
 
     def make(self, state: int) -> Int32:
         """The mask in `state`, and one word more."""
         words = self._trie.empty_words()
-        whole = (0, self._trie.num_nodes)
-        self._places = {}
-        if self._takes(state, *whole):
-            spans = np.zeros((0, 3), np.int32)
-        else:
-            spans = np.array([[*whole, state]], np.int32)
-        while len(spans) or self._places:
-            places, self._places = list(self._places.values()), {}
-            spans = np.concatenate([spans, *(self._leave(place, words) for place in places)])
+        self._places, self._spans = {}, []
+        if not self._takes(state, 0, self._trie.num_nodes):
+            self._spans.append((0, self._trie.num_nodes, state))
+        while self._spans or self._places:
+            places, spans = list(self._places.values()), np.array(self._spans, np.int32)
+            self._places, self._spans = {}, []
+            leaving = [self._leave(place, words) for place in places]
+            spans = np.concatenate([spans.reshape(-1, 3), *leaving])
             self._vocabulary.walks.walk(self._trie, self._automaton, spans, words, self._takes)
-            spans = np.zeros((0, 3), np.int32)
         return words
 
     def _takes(self, state: int, first: int, behind: int) -> bool:
-        """Whether the nodes below one that led to `state` are looked at as a run."""
+        """Whether the nodes below one that led to `state` are looked at as runs."""
         size = behind - first
         if size < _FEW_NODES_OF_WIDE or state in self._walked:
             return False
-        run = self._run(state)
+        parts = self._parts_of(state)
+        run = parts[0][1]
         if run is None or (size < _FEW_NODES and len(run.chars.edges) < _WIDE):
             return False
-        place = self._places.get(state)
-        if place is None:
-            place = self._places[state] = _Place(state, run, [])
-        place.spans.append((first, behind))
+        for part, run in parts:
+            if run is None or part in self._walked:
+                self._spans.append((first, behind, part))
+                continue
+            place = self._places.get(part)
+            if place is None:
+                place = self._places[part] = _Place(part, run, [])
+            place.spans.append((first, behind))
         return True
 
-    def _run(self, state: int) -> CharRun | None:
-        """The run before which `state` stands, where it is one of which that can be said."""
-        if state not in self._runs:
-            run = self._automaton.run(state)
-            self._runs[state] = run if run is not None and (run.plain or run.apart) else None
-        return self._runs[state]
+    def _parts_of(self, state: int) -> list[tuple[int, CharRun | None]]:
+        """The states into which `state` parts, each with the run before which it stands, where
+        it is one of which that can be said; such ones come first."""
+        known = self._parts.get(state)
+        if known is None:
+            known = []
+            for part in self._automaton.parts(state):
+                run = self._automaton.run(part)
+                known.append((part, run if run is not None and (run.plain or run.apart) else None))
+            known.sort(key=lambda item: item[1] is None)
+            self._parts[state] = known
+        return known
 
     def _leave(self, place: _Place, words: Int32) -> Int32:
         """Allow what lies in the run.
