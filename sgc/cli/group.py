@@ -9,7 +9,7 @@ import click
 # name -> (module below sgc.cli, one line for the list of commands)
 COMMANDS = {
     "compile": ("compile", "Trace a program and write its graph."),
-    "inspect": ("inspect", "Show a graph as text, mermaid, dot, svg or json."),
+    "inspect": ("inspect", "Show a graph, or the automaton of a regex, as text or a picture."),
     "run": ("run", "Run a graph or program over input rows."),
     "models": ("models", "List, fetch and find models."),
 }

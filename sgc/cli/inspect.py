@@ -1,4 +1,4 @@
-"""`sgc inspect`: show a graph in a form that people or other tools read."""
+"""`sgc inspect`: show a graph or an automaton in a form that people or other tools read."""
 
 from __future__ import annotations
 
@@ -9,27 +9,57 @@ import click
 from sgc.cli.common import PATH, debug_option, print_result
 
 FORMATS = ("text", "mermaid", "dot", "svg", "json")
+MOST_STATES = 50_000  # of an automaton over bytes; a few seconds of work
 
 
-@click.command(short_help="Show a graph as text, mermaid, dot, svg or json.")
-@click.argument("graph", metavar="G.sgc|PROGRAM.py[:FUNCTION]")
+@click.command(short_help="Show a graph, or the automaton of a regex, as text or a picture.")
+@click.argument("graph", metavar="G.sgc|PROGRAM.py[:FUNCTION]", required=False)
+@click.option("--fsm", metavar="REGEX", help="Show the automaton of a regular expression instead.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="Default: text.")
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="File instead of standard output.")
 @debug_option
-def command(graph: str, form: str, output: Path | None) -> None:
-    """Print the graph of an artefact, or of a program that is compiled on the way."""
-    from sgc.cli.graphs import load_graph
-    from sgc.cli.notes import notes_on_stderr
-    from sgc.cli.output import check_output, writing
-    from sgc.cli.programs import split_name
-    from sgc.files import write_atomically
-    from sgc_ir.render import render
+def command(graph: str | None, fsm: str | None, form: str, output: Path | None) -> None:
+    """Print the graph of an artefact, or of a program that is compiled on the way.
 
-    check_output(output, {"graph": split_name(graph)[0]})
-    with notes_on_stderr():
-        text = render(load_graph(graph), form).rstrip("\n") + "\n"
+    With --fsm: the states of a regular expression's automaton, as gen(regex=...) follows it, and
+    its compressed edges. `=>` marks text that is forced, and needs no model.
+    """
+    from sgc.cli.failure import CommandError
+    from sgc.cli.output import check_output, writing
+    from sgc.files import write_atomically
+
+    if (graph is None) == (fsm is None):
+        raise CommandError("inspect shows one thing", "give a graph or program, or --fsm REGEX")
+    if output is not None:
+        from sgc.cli.programs import split_name
+
+        check_output(output, {} if graph is None else {"graph": split_name(graph)[0]})
+    text = _graph(graph, form) if graph is not None else _automaton(str(fsm), form)
     if output is None:
         print_result(text)
     else:
         with writing(output):
             write_atomically(output, text.encode())
+
+
+def _graph(argument: str, form: str) -> str:
+    from sgc.cli.graphs import load_graph
+    from sgc.cli.notes import notes_on_stderr
+    from sgc_ir.render import render
+
+    with notes_on_stderr():
+        return render(load_graph(argument), form).rstrip("\n") + "\n"
+
+
+def _automaton(pattern: str, form: str) -> str:
+    """Raises CommandError for a pattern that cannot be used or is too large to be shown."""
+    from sgc.cli.failure import CommandError
+    from sgc_ir.automata.fsm_draw import render_fsm
+    from sgc_ir.automata.fsm_view import view
+    from sgc_ir.automata.regex import regex_automaton
+    from sgc_ir.errors import ConstraintError
+
+    try:
+        return render_fsm(view(regex_automaton(pattern), MOST_STATES), form)
+    except ConstraintError as error:
+        raise CommandError(f"--fsm: {error}") from error

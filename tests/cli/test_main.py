@@ -30,6 +30,7 @@ RUN_OPTIONS = {
         "--record",
         "--replay",
         "--no-cache",
+        "--no-jump",
     ),
 }
 
@@ -62,6 +63,7 @@ def test_settings_and_backend_share_no_name() -> None:
         ["--version"],
         ["models", "list"],
         ["inspect", "greet.py"],
+        ["inspect", "--fsm", "a|b"],
         ["compile", "greet.py", "-oG.sgc"],
     ],
 )
@@ -101,6 +103,43 @@ def test_inspect_writes_what_it_prints(sgc_cli: Sgc, greet: Path, tmp_path: Path
         assert sgc_cli("inspect", graph, "--format", form, "-o", drawn).out == ""
         assert drawn.read_text() == shown.out
     assert sgc_cli("inspect", greet).out == sgc_cli("inspect", graph).out
+
+
+def test_inspect_shows_the_automaton_of_a_regex(sgc_cli: Sgc, tmp_path: Path) -> None:
+    shown = sgc_cli("inspect", "--fsm", '\\{"ok": (true|false)\\}')
+    assert shown.out.splitlines() == [
+        "state  ends  edge",
+        '0            "{\\"ok\\": " => 1',
+        '1            "false}" -> 2',
+        '             "true}" -> 2',
+        "2      yes",
+    ]
+    drawn = tmp_path / "fsm.svg"
+    for form in ("mermaid", "dot", "svg", "json"):
+        shown = sgc_cli("inspect", "--fsm", "no!?|yes", "--format", form)
+        assert (shown.code, shown.err) == (0, "")
+        assert sgc_cli("inspect", "--fsm", "no!?|yes", "--format", form, "-o", drawn).out == ""
+        assert drawn.read_text() == shown.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--fsm", "(a"], "--fsm: "),
+        (["--fsm", r"(a)\1"], "--fsm: "),
+        (["--fsm", "[a-z]{60000}"], "--fsm: the automaton has more than 50000 states"),
+        (["--fsm", "[a-z]{1001}", "--format", "svg"], "too many for a picture"),
+        (["--fsm", "a", "g.sgc"], "give a graph or program, or --fsm REGEX"),
+        ([], "give a graph or program, or --fsm REGEX"),
+    ],
+)
+def test_inspect_refuses_what_it_cannot_show(
+    sgc_cli: Sgc, arguments: list[str], words: str
+) -> None:
+    refused = sgc_cli("inspect", *arguments)
+    assert (refused.code, refused.out) == (2, "")
+    assert words in refused.err
+    assert len(refused.err.splitlines()) == 1
 
 
 def test_bound_arguments_are_constants_of_the_graph(

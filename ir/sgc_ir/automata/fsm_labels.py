@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sgc_ir.automata import regex_chars
-from sgc_ir.automata.utf8 import Ranges, complement
+from sgc_ir.automata.utf8 import Ranges, complement, intersect
 
 _MOST_RANGES = 8  # of a set that is written out
 _NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\v": "\\v"}
@@ -21,10 +21,17 @@ def set_label(chars: Ranges) -> str:
     name = regex_chars.shorthand(chars)
     if name is not None:
         return name
-    rest = complement(chars)
-    if len(rest) < len(chars):
-        return "[^" + _ranges(rest) + "]"
-    return "[" + _ranges(chars) + "]"
+    written = [_parts(chars), "^" + _parts(complement(chars))]
+    return f"[{min(written, key=len)}]"
+
+
+def _parts(chars: Ranges) -> str:
+    """What stands inside of the brackets: classes that have a name, then ranges."""
+    names = ""
+    for name, members in regex_chars.classes():
+        if intersect(members, chars) == members:
+            names, chars = names + name, intersect(chars, complement(members))
+    return names + _ranges(chars)
 
 
 def _ranges(chars: Ranges) -> str:

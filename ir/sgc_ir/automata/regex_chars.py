@@ -68,6 +68,12 @@ def _shorthands() -> dict[Ranges, str]:
     return {ALL_CHARS: "."} | {_category(name, 0): name for name in _CATEGORIES.values()}
 
 
+@cache
+def classes() -> tuple[tuple[str, Ranges], ...]:
+    """\\S, \\D, \\W, \\w, \\d and \\s with their characters, large ones first."""
+    return tuple((name, _category(name, 0)) for name in (r"\S", r"\D", r"\W", r"\w", r"\d", r"\s"))
+
+
 def shorthand(ranges: Ranges) -> str | None:
     """How `ranges` are called in a pattern under the flag s, where they have a name."""
     return _shorthands().get(ranges)

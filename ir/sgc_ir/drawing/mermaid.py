@@ -29,7 +29,7 @@ def mermaid(program: Program) -> str:
 
 
 def _box(box: Box, key: str, indent: str) -> Iterator[str]:
-    yield f'{indent}subgraph {key}["{_escaped(box.title)}"]'
+    yield f'{indent}subgraph {key}["{escaped(box.title)}"]'
     yield f"{indent}  direction TB"
     for item in box.items.values():
         yield from _item(item, indent + "  ")
@@ -44,11 +44,11 @@ def _item(item: Item, indent: str) -> Iterator[str]:
         yield from _box(item.box, item.key, indent)
         return
     left, right = _SHAPES.get(item.node.op, ("[", "]"))
-    label = "<br/>".join(_escaped(line) for line in item.lines)
+    label = "<br/>".join(escaped(line) for line in item.lines)
     yield f'{indent}{item.key}{left}"{label}"{right}'
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Everything that is not a plain letter, digit or harmless mark as a character code."""
     safe = " .,:=()[]{}+-*/'!?_…⏎→·×"
     return "".join(c if c.isalnum() or c in safe else f"#{ord(c)};" for c in text)

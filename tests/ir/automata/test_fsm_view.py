@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from itertools import product
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 from support.regexes import compiled, random_regex, random_text
 
 from sgc_ir.automata.automaton import Automaton
-from sgc_ir.automata.fsm_draw import dot, svg, table
+from sgc_ir.automata.fsm_draw import dot, json_form, mermaid, render_fsm, table
+from sgc_ir.automata.fsm_layout import layout
+from sgc_ir.automata.fsm_svg import svg
 from sgc_ir.automata.fsm_view import FsmView, view
 from sgc_ir.automata.regex import regex_automaton
 from sgc_ir.errors import ConstraintError
@@ -120,6 +123,9 @@ def test_bytes_of_a_character_are_put_together() -> None:
         ('\x00\u200b"\n', r'"\x00\u200b\"\n"'),
         ("[\U0001f600-\U0001f64f]", "[😀-🙏]"),
         ("[acegikmoqsuwy]", "[acegikmo... 13 characters]"),
+        (r"[\w\d\s]", r"[\w\s]"),
+        (r"[^\w\"]", r'[^\w"]'),
+        (r"[\W_]", r"[\W_]"),
     ],
 )
 def test_labels(pattern: str, label: str) -> None:
@@ -153,6 +159,51 @@ def test_drawings() -> None:
     assert "[&<a-z]" in texts
     assert dot(shown).count(" -> ") == len(shown.edges) + 1
     assert '[label="\\"x\\\\\\"\\""' in dot(shown)
+
+
+def test_mermaid_and_json() -> None:
+    shown = view(regex_automaton('a"|b[x-z]'))
+    drawn = mermaid(shown).splitlines()
+    assert drawn[0] == "flowchart LR"
+    assert len(drawn) == 1 + shown.num_states + len(shown.edges)
+    assert '  s1((("1")))' in drawn
+    assert '|"#34;a#92;#34;#34;"|' in mermaid(shown)
+    data = json.loads(json_form(shown))
+    assert [state["accepting"] for state in data["states"]] == list(shown.accepting)
+    assert {"source": 0, "target": 1, "forced": False, "text": 'a"'} in data["edges"]
+    assert {"source": 2, "target": 1, "forced": False, "chars": [[120, 122]]} in data["edges"]
+
+
+def test_no_picture_of_a_thousand_states() -> None:
+    shown = view(regex_automaton("[ab]{1200}"))
+    assert len(render_fsm(shown, "text").splitlines()) == 1 + shown.num_states
+    with pytest.raises(ConstraintError, match="1201 states, more than 1000"):
+        render_fsm(shown, "svg")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_everything_has_a_place_of_its_own(rng: random.Random) -> None:
+    """Edges go forward through neighbouring columns, or back; nothing lies on anything else."""
+    try:
+        shown = view(regex_automaton(random_regex(rng, 1)), 1000)
+    except ConstraintError:
+        return
+    labels = {(edge.source, edge.target): edge.label for edge in shown.edges}
+    plan = layout(shown.num_states, labels)
+    assert len(set(plan.states)) == shown.num_states
+    for (source, target), way in plan.ways.items():
+        assert (way[0], way[-1]) == (plan.states[source], plan.states[target])
+        assert [slot.column - way[0].column for slot in way] == list(range(len(way)))
+        assert all(slot.row < plan.heights[slot.column] for slot in way)
+        assert len(way) > 1
+    for source, target in plan.back:
+        assert plan.states[source].column > plan.states[target].column
+    loops = {pair for pair in labels if pair[0] == pair[1]}
+    assert set(plan.ways) | set(plan.back) | loops == set(labels)
+    inner = {slot for way in plan.ways.values() for slot in way[1:-1]}
+    places = [(slot.column, slot.row) for slot in (*plan.states, *inner)]
+    assert len(set(places)) == len(places) == sum(plan.heights)
 
 
 def test_large_automata_are_refused() -> None:
