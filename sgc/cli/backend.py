@@ -41,6 +41,7 @@ class BackendSettings:
         "serve first: the longest cached prefix, calls that share a prefix, or who came first",
     )
     cache: bool = _setting(True, "do not keep the KV of prefixes for later calls")
+    jump: bool = _setting(True, "compute text that a constraint forces token by token")
 
 
 def make_backend(settings: BackendSettings) -> Backend:

@@ -24,9 +24,10 @@ NEUTRAL = frozenset(
         "order",
         "priorities",
         "claims",
+        "jump",
     }
 )
-_PACKAGES = ("torch", "tokenizers", "jinja2")
+_PACKAGES = ("torch", "llvmlite", "tokenizers", "jinja2")  # llvmlite: how kernels round
 _WHOLE_BYTES = 16 << 20  # smaller files are read whole,
 _SAMPLES, _SAMPLE_BYTES = 64, 64 << 10  # of larger ones these pieces
 

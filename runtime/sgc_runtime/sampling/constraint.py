@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import log
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +14,6 @@ from sgc_kernels.masks.apply import apply_token_mask
 from sgc_runtime.sampling.row import SamplingRow
 
 MAX_REJECTED = 32  # ids that may turn out not to be canonical before the best is taken as it is
-_ROWS_AT_ONCE = 8  # probabilities of more would not stay in a core's cache
 _LEAST_SHARE = 1e-30  # below it the sum of float32 probabilities says little
 
 
@@ -55,17 +55,14 @@ def allowed_shares(
     Args:
         logits: `[rows, vocab]` float32, as the model gives them.
     """
-    masks = _masks(rows, bound).to(logits.device)
-    shares: list[float] = []
-    for first in range(0, len(bound), _ROWS_AT_ONCE):
-        some = list(bound[first : first + _ROWS_AT_ONCE])
-        probs = logits[some].softmax(-1)
-        apply_token_mask(probs, masks[first : first + _ROWS_AT_ONCE])
-        found = probs.clamp_(min=0.0).sum(-1).clamp(max=1.0)
-        for i, share in zip(some, found.tolist(), strict=True):
-            exact = share > _LEAST_SHARE or share != share  # not a number: no token is found
-            shares.append(float(np.log(share)) if exact else _small_share(logits, rows, i))
-    return shares
+    chosen = logits if len(bound) == len(rows) else logits[torch.tensor(bound)]
+    probs = chosen.softmax(-1)
+    apply_token_mask(probs, _masks(rows, bound).to(logits.device))
+    sums = probs.clamp_(min=0.0).sum(-1).clamp_(max=1.0).tolist()
+    return [
+        _small_share(logits, rows, i) if share < _LEAST_SHARE else log(share)
+        for i, share in zip(bound, sums, strict=True)
+    ]
 
 
 def _small_share(logits: torch.Tensor, rows: Sequence[SamplingRow], row: int) -> float:

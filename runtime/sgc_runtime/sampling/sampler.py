@@ -44,7 +44,7 @@ def sample(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> Sampled:
     none seems to be, the best or the first one drawn.
     """
     wanted = [i for i, row in enumerate(rows) if row.wants_logprobs]
-    raw = logits[wanted].clone() if wanted else None
+    raw = logits[wanted] if wanted else None  # a copy
     bound = [i for i, row in enumerate(rows) if row.rule is not None]
     if bound:
         _weigh(logits, rows, bound)

@@ -25,10 +25,9 @@ from sgc_runtime.executor.backend import Media
 @pytest.mark.parametrize(
     ("params", "name"),
     [
-        ({"regex": "a+"}, "regex"),
-        ({"json_schema": True}, "json_schema"),
-        ({"grammar": "start: /a/"}, "grammar"),
-        ({"dtype": "int"}, "dtype"),
+        ({"regex": "(a"}, "^regex: .*position 0"),
+        ({"regex": r"(a)\1"}, "^regex: .*back-reference"),
+        ({"regex": "[^\\s\\S]"}, "^regex: no text"),
         ({"logit_bias": {"99999": 1.0}}, "logit_bias.*99999"),
         ({"stop_token_ids": (99999,)}, "stop_token_ids.*99999"),
         ({"max_tokens": 5000}, "3 prompt tokens and 5000 more exceed .* 1024"),
