@@ -67,6 +67,23 @@ def test_cpus_without_avx2_or_fma_are_left_to_torch(monkeypatch: pytest.MonkeyPa
     assert isinstance(select_kernels(CPU, torch.float32, 64, 3).attention, TorchAttention)
 
 
+def test_a_compiler_that_does_not_load_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails() -> None:
+        raise OSError("libllvm is broken")
+
+    monkeypatch.setattr("llvmlite.binding.get_host_cpu_features", fails)
+    host_target.cache_clear()
+    try:
+        assert isinstance(select_kernels(CPU, torch.float32, 64, 3).attention, TorchAttention)
+        assert caplog.messages == [
+            "llvmlite does not load (libllvm is broken): kernels run in torch, slower"
+        ]
+    finally:
+        host_target.cache_clear()
+
+
 needs_kernels = pytest.mark.skipif(
     not can_attend(torch.float32, 64, 3), reason="this CPU has no AVX2"
 )

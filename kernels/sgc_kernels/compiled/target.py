@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import logging
 from dataclasses import dataclass
 from enum import Enum
 
 import torch
+
+_LOG = logging.getLogger("sgc")
 
 KEYS = 64  # keys of a packed block
 
@@ -75,5 +78,6 @@ def host_target() -> Target:
 
         sets = llvm.get_host_cpu_features()
         return Target(llvm.get_host_cpu_name(), frozenset(k for k, has in sets.items() if has))
-    except (ImportError, OSError, RuntimeError):
+    except (ImportError, OSError, RuntimeError) as error:
+        _LOG.warning("llvmlite does not load (%s): kernels run in torch, slower", error)
         return Target("unknown", frozenset())

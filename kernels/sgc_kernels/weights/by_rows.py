@@ -7,9 +7,9 @@ import time
 
 import torch
 
+from sgc_kernels.compiled.target import host_target
 from sgc_kernels.linear import Linear, PackedLinear
 from sgc_kernels.weights.grouped import GroupedLinear, pack, quantize
-from sgc_kernels.weights.native import has_feature
 
 _SIZE = (768, 768)  # a product of few milliseconds that fits the second cache
 _ROWS = (16, 32, 64, 128, 256)
@@ -42,7 +42,7 @@ def grouped_rows(bits: int, threads: int) -> int | None:
 
 
 def _has_matrix_units() -> bool:
-    return has_feature("amx-bf16")
+    return "amx-bf16" in host_target().features
 
 
 def _measured(bits: int) -> int | None:

@@ -189,7 +189,8 @@ class GroupedLinear:
         assert x.shape[1] == self._in
         x, rows = x.contiguous(), x.shape[0]
         out = x.new_empty(rows, self._out, dtype=self._dtype)
-        room = x.new_empty(rows * self._in // TILE if self._has_sums else 1)
+        sums = rows * self._in // GROUP if self._has_sums else 1  # of each row's groups
+        room = x.new_empty(sums, dtype=torch.float32)
         self._product(
             self._shape_address,
             x.data_ptr(),

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sgc_kernels.compiled.target import host_target
 from sgc_kernels.openmp import parallel_address
 from sgc_kernels.weights.grouped_ir import Layout, function_name, module_text
 
 # (shape, x, out, sums, rows, threads): addresses and counts; see `module_text`.
 Product = Callable[[int, int, int, int, int, int], None]
 
-_NEEDED = ("avx512bw", "avx512bf16")
+_NEEDED = frozenset({"avx512bw", "avx512bf16"})
 _VERSIONS_KEPT = 4  # of LLVM, CPU and kernel together, for a layout
 _TYPES = (ctypes.c_void_p,) * 4 + (ctypes.c_int64, ctypes.c_int32)
 _lock = threading.Lock()
@@ -38,18 +39,7 @@ def keep_code_in(directory: Path) -> None:
 @functools.cache
 def can_compile() -> bool:
     """Whether this machine has llvmlite, bfloat16 dot products and an OpenMP that torch uses."""
-    return all(has_feature(name) for name in _NEEDED) and parallel_address() is not None
-
-
-@functools.cache
-def has_feature(name: str) -> bool:
-    """Whether this CPU has what LLVM calls `name`; no where llvmlite is missing."""
-    try:
-        import llvmlite.binding as llvm
-
-        return bool(llvm.get_host_cpu_features().get(name))
-    except (ImportError, RuntimeError):
-        return False
+    return host_target().features >= _NEEDED and parallel_address() is not None
 
 
 def product_of(layout: Layout, wide: bool = False) -> Product:

@@ -81,13 +81,16 @@ class LocalBackend:
     async def seams(self) -> Seams:
         """How text joins ids; known without the model. Raises ModelError."""
         if self._seams is None:
-            self._seams = await asyncio.to_thread(self._make_seams)
+            return await asyncio.to_thread(self._own_seams)
         return self._seams
 
-    def _make_seams(self) -> Seams:
+    def _own_seams(self) -> Seams:
         from sgc_runtime.engine.seams import Seams
 
-        return Seams(self.tokenizer, self._options.seam)
+        with self._lock:
+            if self._seams is None:
+                self._seams = Seams(self.tokenizer, self._options.seam)
+            return self._seams
 
     def open(self) -> BackendStream:
         return LocalStream(self, TokenStream())
@@ -160,6 +163,7 @@ class LocalBackend:
             from sgc_runtime.engine.assemble import load_engine
 
             loaded = load_engine(resolve(self.model), self.tokenizer, self._options)
+            loaded.seams = self._own_seams()  # one memory of what was encoded
         except BaseException as error:  # whatever it is, those who wait must hear of it
             self._loading.set_exception(error)
             return

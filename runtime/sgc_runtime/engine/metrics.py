@@ -12,9 +12,10 @@ from sgc_ir.params import Usage
 class Metrics:
     """Steps and sampled tokens are counted in the engine's thread, calls wherever they end.
 
-    `completion_tokens` grows step by step and has the tokens of calls that fail or are cancelled
-    too. A step that carries prefill and decoding rows counts as both. `peak_kv_tokens` is the
-    largest number of slots that unfinished requests referenced at once.
+    `completion_tokens` grows step by step and has what no call's usage has: the tokens of calls
+    that fail or are cancelled, and those that only spell the end of a prompt anew (`heal`). A step
+    that carries prefill and decoding rows counts as both. `peak_kv_tokens` is the largest number of
+    slots that unfinished requests referenced at once.
     """
 
     prompt_tokens: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import shutil
 import threading
@@ -16,6 +17,8 @@ import torch
 from sgc_kernels.weights.grouped import PackedWeight
 from sgc_kernels.weights.grouped_ir import Layout
 from sgc_runtime.model.converted_file import WRITING, DamagedFile, read_tensors, write_tensors
+
+_LOG = logging.getLogger("sgc")
 
 LEAST_BYTES = 16 << 20  # smaller models are converted in no time
 MOST_BYTES = 4 << 30  # all copies together
@@ -91,11 +94,15 @@ class Converted:
         if self._place is None or self.found or not self._least <= size <= self._most:
             return
         folder = self._place.parent
-        with contextlib.suppress(OSError):
+        try:
             folder.mkdir(parents=True, exist_ok=True)
             _make_room(folder, self._most - size)
             if shutil.disk_usage(folder).free > 2 * size:  # leave as much as is taken
                 write_tensors(self._place, self._made, self._layouts)
+            else:
+                _LOG.warning("%s is nearly full: each start converts the weights anew", folder)
+        except OSError as error:
+            _LOG.warning("cannot keep converted weights, each start makes them anew: %s", error)
         self._made = {}
 
     def _read(self, place: Path) -> None:
@@ -106,6 +113,7 @@ class Converted:
             return
         with contextlib.suppress(OSError):  # used now: the last to be dropped
             os.utime(place)
+            _make_room(place.parent, self._most)
 
 
 def _key(model: Path, option: str) -> str:

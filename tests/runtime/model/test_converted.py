@@ -112,13 +112,20 @@ def test_a_folder_that_takes_no_files(tmp_path: Path, model: Path) -> None:
     assert use(folder, model) == use(folder, model) == ALL
 
 
-def test_a_full_disk(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk(
+    tmp_path: Path,
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     assert use(tmp_path / "kept", model) == ALL
     assert list((tmp_path / "kept").iterdir()) == []
+    assert "cannot keep converted weights" in caplog.text
+    assert "No space left" in caplog.text
 
 
 def test_the_least_recently_used_copies_go(tmp_path: Path, model: Path) -> None:
@@ -137,14 +144,17 @@ def test_the_least_recently_used_copies_go(tmp_path: Path, model: Path) -> None:
     assert sum(file.stat().st_size for file in folder.iterdir()) <= room
 
 
-def test_abandoned_files_go(tmp_path: Path, model: Path) -> None:
+@pytest.mark.parametrize("found", [False, True])
+def test_abandoned_files_go(tmp_path: Path, model: Path, found: bool) -> None:
     folder = tmp_path / "kept"
     folder.mkdir()
+    if found:
+        use(folder, model)
     old, fresh = folder / ".writing-old", folder / ".writing-fresh"
     old.touch()
     fresh.touch()
     os.utime(old, (0, 0))
-    use(folder, model)
+    assert use(folder, model) == ([] if found else ALL)
     assert not old.exists()
     assert fresh.exists()
 
