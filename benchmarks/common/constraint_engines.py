@@ -113,7 +113,7 @@ def _automaton(case: Case) -> Any:
         return regex_automaton(case.source)
     import json
 
-    from sgc_ir.automata.schema.automaton import schema_automaton
+    from sgc_ir.automata.schema.compile import schema_automaton
 
     return schema_automaton(json.loads(case.source))
 
