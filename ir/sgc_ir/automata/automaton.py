@@ -20,7 +20,7 @@ from sgc_ir.errors import ConstraintError
 DEAD = -1  # no text goes on from here
 UNKNOWN = -2  # not derived yet
 
-_FIRST_ROWS = 64
+_FIRST_ROWS = 1024  # memory is taken by the rows that are written
 _MOST_PARTS = 8
 
 
@@ -65,7 +65,8 @@ class Automaton:
         ConstraintError: no text is legal (kind "unsatisfiable"), or a limit is passed.
 
     Attributes:
-        rows: int32 [capacity, 256]: next state, `DEAD` or `UNKNOWN`; replaced when it grows.
+        rows: int32 [capacity, 256]: next state, `DEAD` or `UNKNOWN`; replaced when it grows. Only
+            the rows of states are written.
         accepting: bool [capacity].
         start: the first state.
     """
@@ -82,7 +83,7 @@ class Automaton:
         self._nodes: list[Node] = []
         self._states: dict[int, int] = {}
         self._signatures = Signatures(digest)
-        self.rows: npt.NDArray[np.int32] = np.full((_FIRST_ROWS, 256), UNKNOWN, np.int32)
+        self.rows: npt.NDArray[np.int32] = np.empty((_FIRST_ROWS, 256), np.int32)
         self.accepting: npt.NDArray[np.bool_] = np.zeros(_FIRST_ROWS, np.bool_)
         self._expanded: list[bool] = []
         self.start = self._state(start)
@@ -94,7 +95,7 @@ class Automaton:
     @property
     def num_bytes(self) -> int:
         """Memory of the table of transitions."""
-        return int(self.rows.nbytes)
+        return len(self._nodes) * 256 * self.rows.itemsize
 
     def _state(self, node: Node) -> int:
         state = self._states.get(node.id)
@@ -108,6 +109,7 @@ class Automaton:
         if state == len(self.rows):
             self._grow()
         self.rows[state] = UNKNOWN
+        self.rows[state] = UNKNOWN
         self._nodes.append(node)
         self._expanded.append(False)
         self._states[node.id] = state
@@ -116,10 +118,10 @@ class Automaton:
 
     def _grow(self) -> None:
         size = len(self.rows)
-        rows = np.empty((2 * size, 256), np.int32)  # what no state uses yet takes no memory
+        rows = np.empty((4 * size, 256), np.int32)
         rows[:size] = self.rows
         self.rows = rows
-        self.accepting = np.concatenate([self.accepting, np.zeros(size, np.bool_)])
+        self.accepting = np.concatenate([self.accepting, np.zeros(3 * size, np.bool_)])
 
     def expanded(self, state: int) -> bool:
         """Whether the row of `state` is known."""
