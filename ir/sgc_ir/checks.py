@@ -1,5 +1,6 @@
 """Rules for gen's arguments: one row a parameter, each a check that also normalises.
 
+Whether a regex, schema or grammar can be used is not looked at here (`sgc_ir.automata.check`).
 Values must be concrete; callers keep symbolic ones away. Every refusal is a ValueError or
 TypeError whose one-line message names the parameter and what would be accepted.
 """
@@ -19,7 +20,6 @@ MAX_SAMPLES = 10_000  # n; each is a sequence with memory of its own
 _MAX_SEED = 2**63 - 1
 _LARGEST = sys.float_info.max
 _DTYPE_OF_TYPE = {int: "int", float: "float", bool: "bool", str: "str"}
-_FOREIGN_IMPORT = re.compile(r"^[^\S\n]*%import\s+(?!(common|unicode|python|lark)\b)", re.MULTILINE)
 
 
 def check_param(name: str, value: Any) -> Any:
@@ -123,11 +123,15 @@ def _compile_regex(name: str, value: str) -> re.Pattern[str]:
         ) from error
 
 
-def _regex(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name}={_short(value)}: expected a regular expression as a string")
-    _compile_regex(name, value)
-    return value
+def _pattern(wanted: str) -> Callable[[str, Any], str]:
+    def rule(name: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise TypeError(f"{name}={_short(value)}: expected {wanted} as a string")
+        if len(value) > MAX_PATTERN_CHARS:
+            raise ValueError(f"{name}: longer than {MAX_PATTERN_CHARS} characters")
+        return value
+
+    return rule
 
 
 def _stop_regex(name: str, value: Any) -> tuple[str, ...]:
@@ -165,22 +169,6 @@ def _logit_bias(name: str, value: Any) -> dict[str, float]:
 
 
 def _json_schema(name: str, value: Any) -> Any:
-    schema = _schema_data(name, value)
-    from jsonschema import exceptions, validators  # costs 0.1 s; only programs with schemas pay
-
-    try:
-        validator = validators.validator_for(schema, default=validators.Draft202012Validator)
-        validator.check_schema(schema)
-    except exceptions.SchemaError as error:
-        place = "/".join(str(part) for part in error.absolute_path) or "the top"
-        reason = ValueError(f"at {place}: {error.message}")
-        raise ValueError(f"{name}: not a JSON schema: {_line(reason)}") from error
-    except (RecursionError, ValueError) as error:  # nested too deeply; a $schema that is no URL
-        raise ValueError(f"{name}: not a JSON schema: {_line(error)}") from error
-    return schema
-
-
-def _schema_data(name: str, value: Any) -> Any:
     """Plain JSON data of a schema given as data, JSON text, pydantic model or dataclass."""
     from sgc_ir.automata.schema.source import schema_source
     from sgc_ir.errors import ConstraintError
@@ -189,22 +177,6 @@ def _schema_data(name: str, value: Any) -> Any:
         return schema_source(value)
     except ConstraintError as error:
         raise ValueError(f"{name}={_short(value)}: {_line(error)}") from error
-
-
-def _grammar(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name}={_short(value)}: expected a grammar in lark's notation")
-    if len(value) > MAX_PATTERN_CHARS:
-        raise ValueError(f"{name}: longer than {MAX_PATTERN_CHARS} characters")
-    if _FOREIGN_IMPORT.search(value):
-        raise ValueError(f"{name}: %import takes common, unicode, python or lark only, no files")
-    from lark import Lark
-
-    try:
-        Lark(value, parser="earley", lexer="dynamic", import_paths=[])
-    except Exception as error:  # lark lets errors of its regex engines and asserts of its own out
-        raise ValueError(f"{name}: not a grammar: {_line(error)}") from error
-    return value
 
 
 RULES: dict[str, Callable[[str, Any], Any]] = {
@@ -226,10 +198,10 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "seed": _integer(0, _MAX_SEED),
     "logprobs": _boolean,
     "top_logprobs": _integer(0),
-    "regex": _regex,
+    "regex": _pattern("a regular expression"),
     "json_schema": _json_schema,
     "json_style": _one_of(JSON_STYLES),
-    "grammar": _grammar,
+    "grammar": _pattern("a grammar"),
     "choices": _choices,
     "method": _one_of(CHOICE_METHODS),
     "distribution": _one_of(DISTRIBUTIONS),

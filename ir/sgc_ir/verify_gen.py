@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 from sgc_ir.graph import Node
 from sgc_ir.ops import Op
-from sgc_ir.params import CONSTRAINTS, PARAM_NAMES, normalize
+from sgc_ir.params import CONSTRAINTS, PARAM_NAMES, SamplingParams, normalize
 from sgc_ir.verify_scope import Faults, Scope, is_constant
 
-# Parameters whose check compiles a pattern, schema or grammar; and their plain types.
-_SYNTAX: dict[str, type | tuple[type, ...]] = {
-    "regex": str,
-    "stop_regex": (str, list, tuple),
-    "json_schema": (dict, bool, str),
-    "grammar": str,
-}
+_COMPILED = ("regex", "json_schema", "grammar")
 
 
 def parameters(scope: Scope) -> Faults:
@@ -37,15 +28,16 @@ def _parameter_problem(node: Node, syntax: bool) -> str | None:
         if name in PARAM_NAMES and is_constant(value)
     }
     if not syntax:
-        for name, types in _SYNTAX.items():
-            value = constant.pop(name, None)
-            if value is not None and not isinstance(value, types):
-                return f"{name} is a {type(value).__name__}"
+        constant.pop("stop_regex", None)  # its check compiles patterns
     try:
-        normalize(constant)
+        values = normalize(constant)
     except (ValueError, TypeError) as error:
         return str(error)
-    return None
+    if not (syntax and any(name in values for name in _COMPILED)):
+        return None
+    from sgc_ir.automata.check import constraint_problem  # numpy and more; few programs pay
+
+    return constraint_problem(values)
 
 
 def budgets(scope: Scope) -> Faults:
@@ -65,27 +57,16 @@ def _budget_problem(node: Node, syntax: bool) -> str | None:
         return None
     for name in ("dtype", "json_schema", "regex", "grammar"):
         value = node.attrs.get(name)
-        if value is not None and is_constant(value) and _needs_text(name, value, syntax):
+        if value is not None and is_constant(value) and _needs_text(node, name, syntax):
             return f"max_tokens=0, but its {name} needs at least one character"
     return None
 
 
-def _needs_text(name: str, value: Any, syntax: bool) -> bool:
+def _needs_text(node: Node, name: str, syntax: bool) -> bool:
     if name in ("dtype", "json_schema"):
         return True  # a value, whatever its type, has at least one character
     if not syntax:
         return False
-    if name == "regex":
-        return re.fullmatch(value, "") is None
-    return not _grammar_takes_nothing(value)
+    from sgc_ir.automata.check import facts_of
 
-
-def _grammar_takes_nothing(grammar: str) -> bool:
-    from lark import Lark
-    from lark.exceptions import UnexpectedInput
-
-    try:
-        Lark(grammar, parser="earley", lexer="dynamic", import_paths=[]).parse("")
-    except UnexpectedInput:
-        return False
-    return True
+    return not facts_of(SamplingParams(**{name: node.attrs[name]})).takes_nothing

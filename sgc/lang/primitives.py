@@ -167,7 +167,7 @@ def gen(
 def _checked_gen(name: str | None, given: dict[str, Any]) -> Gen | Select:
     check_name("gen", name)
     _check_constraints(given)
-    _check_constants("gen", given)
+    _check_constants("gen" if name is None else f"gen {name!r}", given)
     if "choices" in given:
         return Select(name, given["choices"], given.get("method", CHOICE_METHODS[0]))
     return Gen(name, given)
@@ -291,6 +291,12 @@ def _check_constants(what: str, given: Mapping[str, Any]) -> None:
     if is_live():  # the values may be data of the row: a bad one fails its node
         return
     try:
-        normalize({k: v for k, v in given.items() if not is_symbolic(v)})
+        values = normalize({k: v for k, v in given.items() if not is_symbolic(v)})
     except (ValueError, TypeError) as error:
         raise refusal(f"{what}: {error}") from None
+    if any(name in values for name in ("regex", "json_schema", "grammar")):
+        from sgc_ir.automata.check import constraint_problem  # numpy and more; few programs pay
+
+        problem = constraint_problem(values)
+        if problem is not None:
+            raise refusal(f"{what}: {problem}")

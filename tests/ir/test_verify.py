@@ -300,9 +300,15 @@ DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
         [
             (with_attrs(S, GEN, max_tokens=-1), "max_tokens=-1"),
             (with_attrs(S, GEN, temperature="hot"), "temperature='hot'"),
-            (with_attrs(S, GEN, regex="("), "not a regular expression"),
-            (with_attrs(S, GEN, grammar="start: ("), "not a grammar"),
-            (with_attrs(S, GEN, json_schema={"type": 3}), "not a JSON schema"),
+            (with_attrs(S, GEN, regex="("), "regex: position 0: missing )"),
+            (with_attrs(S, GEN, grammar="start: ("), "grammar: "),
+            (with_attrs(S, GEN, grammar="start: a\n%import .b.a"), "%import"),
+            (with_attrs(S, GEN, regex=r"(a)\1"), "a back-reference is not supported"),
+            (with_attrs(S, GEN, regex="a(?!)"), "no text is legal"),
+            (with_attrs(S, GEN, json_schema={"type": 3}), "json_schema: #/type: "),
+            (with_attrs(S, GEN, json_schema={"not": {}, "$ref": "x"}), "json_schema: #"),
+            (with_attrs(S, GEN, json_schema=False), "no value is valid"),
+            (with_attrs(S, GEN, json_style="wide"), "compact, spaced, pretty"),
             (with_attrs(S, GEN, regex="a", dtype="int"), "one constraint"),
             (with_attrs(S, GEN, regex="a", dtype=Ref(3)), "one constraint"),
             (with_attrs(S, SELECT, choices=()), "empty"),
@@ -429,7 +435,7 @@ def test_syntax_of_patterns_may_be_left_unchecked() -> None:
     bad = with_attrs(static_judge(), GEN, regex="(")
     verify(bad, syntax=False)
     refusal(bad)
-    with pytest.raises(CompileError, match="regex is a int"):
+    with pytest.raises(CompileError, match="regex=3: expected a regular expression as a string"):
         verify(with_attrs(static_judge(), GEN, regex=3), syntax=False)
 
 

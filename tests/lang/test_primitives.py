@@ -78,6 +78,23 @@ def test_bad_constants_are_refused_at_once_with_the_line(params):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"regex": r"(a)\1"}, "gen 'v': regex: a back-reference is not supported"),
+        ({"regex": "a(?!)"}, "gen 'v': regex: no text is legal"),
+        ({"json_schema": {"items": {"type": "x"}}}, "gen 'v': json_schema: #/items/type: "),
+        ({"json_schema": {"dependentSchemas": {}, "$dynamicRef": "#x"}}, "gen 'v': json_schema: #"),
+        ({"grammar": "start: nothing"}, "gen 'v': grammar: "),
+    ],
+)
+def test_constraints_are_refused_by_gen_and_place(params, words):
+    with pytest.raises(sgc.CompileError) as caught:
+        sgc.gen("v", **params)
+    assert words in caught.value.reason
+    assert caught.value.line is not None
+
+
 @pytest.mark.parametrize("name", ["", 5, "_1", Symbol()])
 def test_bad_names_are_refused(name):
     with pytest.raises(sgc.CompileError):

@@ -5,16 +5,10 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import NamedTuple
 
+from sgc_ir.automata.compile import NUMBER_STOPS
 from sgc_ir.errors import BackendError
 from sgc_ir.params import CallResult, SamplingParams, Usage
-from sgc_runtime.backends.scripted_rules import (
-    DTYPES,
-    NUMBER_STOPS,
-    JsonRule,
-    Limit,
-    Rule,
-    regex_rule,
-)
+from sgc_runtime.backends.scripted_rules import Limit, Rule, rule_of
 from sgc_runtime.backends.scripted_tokens import Tokens
 from sgc_runtime.tokenizer.stop_finder import find_stop
 
@@ -38,9 +32,10 @@ class _End(NamedTuple):
 def finish_reply(reply: str, params: SamplingParams, tokens: Tokens) -> CallResult:
     """The result of a gen whose model would go on with `reply`; prompt tokens are not counted.
 
-    Raises BackendError when the reply breaks the gen's constraint.
+    Raises BackendError when the reply breaks the gen's constraint, ConstraintError when that cannot
+    be used.
     """
-    rule = _rule_of(params)
+    rule = rule_of(params)
     limit = rule.limit(reply) if rule is not None else Limit(len(reply), False)
     end = min(_ends(reply, params, tokens, rule, limit))
     if end.finish_reason == "broken":
@@ -53,20 +48,6 @@ def finish_reply(reply: str, params: SamplingParams, tokens: Tokens) -> CallResu
         complete=rule is None or _is_complete(rule, params, end, text),
         usage=Usage(completion_tokens=tokens.count(text)),
     )
-
-
-def _rule_of(params: SamplingParams) -> Rule | None:
-    if params.regex is not None:
-        return regex_rule(params.regex)
-    if params.dtype is not None:
-        return regex_rule(DTYPES[params.dtype])
-    if params.json_schema is not None:
-        return JsonRule(params.json_schema)
-    if params.grammar is not None:
-        from sgc_runtime.backends.scripted_grammar import grammar_rule  # lark only when needed
-
-        return grammar_rule(params.grammar)
-    return None
 
 
 def _ends(

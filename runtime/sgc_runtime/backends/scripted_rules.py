@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 import jsonschema
-import regex
 
+from sgc_ir.automata.automaton import DEAD, Automaton
+from sgc_ir.automata.check import Keyed, facts_of
+from sgc_ir.automata.compile import constraint_automaton
+from sgc_ir.errors import ConstraintError
 from sgc_ir.json_text import finite_float, refuse_constant
-from sgc_runtime.backends.alphabet import representatives
-
-INT = r"-?[0-9]+"
-FLOAT = r"-?[0-9]+(\.[0-9]+)?"
-STRING = r'"([^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
-NUMBER_STOPS = (" ", "\n")
+from sgc_ir.params import SamplingParams
 
 
 class Limit(NamedTuple):
@@ -40,34 +39,37 @@ class Rule(Protocol):
     def accepts(self, text: str) -> bool: ...
 
 
-class RegexRule:
-    """The whole text matches a pattern."""
+class AutomatonRule:
+    """The whole text is one that an automaton accepts."""
 
-    def __init__(self, pattern: str) -> None:
-        self._pattern = regex.compile(pattern)
-        self._alphabet = representatives(pattern)
+    def __init__(self, automaton: Automaton) -> None:
+        self._automaton = automaton
+        self._lock = Lock()
 
     def accepts(self, text: str) -> bool:
-        return self._pattern.fullmatch(text) is not None
-
-    def _viable(self, text: str) -> bool:
-        return self._pattern.fullmatch(text, partial=True) is not None
+        end, state = self._follow(text)
+        return end == len(text) and self._automaton.is_accepting(state)
 
     def limit(self, reply: str) -> Limit:
-        low, high = 0, len(reply)
-        while low < high:  # a prefix of a viable text is viable
-            middle = (low + high + 1) // 2
-            if self._viable(reply[:middle]):
-                low = middle
-            else:
-                high = middle - 1
-        text = reply[:low]
-        complete = self.accepts(text) and not any(self._viable(text + c) for c in self._alphabet)
-        return Limit(low, complete)
+        end, state = self._follow(reply)
+        with self._lock:
+            return Limit(end, self._automaton.is_final(state))
+
+    def _follow(self, text: str) -> tuple[int, int]:
+        """The characters that keep to it, and the state behind them."""
+        state = self._automaton.start
+        with self._lock:
+            for end, char in enumerate(text):
+                following = self._automaton.walk(state, char.encode("utf-8", "surrogatepass"))
+                if following == DEAD:
+                    return end, state
+                state = following
+        return len(text), state
 
 
 class JsonRule:
-    """The text is one JSON value that a schema accepts."""
+    """The text is one JSON value that a schema accepts; blanks and the order of names are free,
+    so that replies that were written by hand need no style."""
 
     def __init__(self, schema: Any) -> None:
         self._validator = jsonschema.validators.validator_for(schema)(schema)
@@ -95,15 +97,22 @@ class JsonRule:
         return Limit(end, complete=not is_number)
 
 
-DTYPES = {
-    "int": f"(?:{INT})[ \n]?",
-    "float": f"(?:{FLOAT})[ \n]?",
-    "bool": "True|False",
-    "str": STRING,
-}
+def rule_of(params: SamplingParams) -> Rule | None:
+    """The rule of the constraint on the text of `params`, or None.
+
+    Raises:
+        ConstraintError: the constraint cannot be used.
+    """
+    if params.constraint in (None, "choices"):
+        return None
+    if params.json_schema is not None:
+        problem = facts_of(params).problem
+        if problem is not None:
+            raise ConstraintError(f"json_schema: {problem}")
+        return JsonRule(params.json_schema)
+    return _automaton_rule(Keyed(params))
 
 
 @lru_cache(maxsize=256)
-def regex_rule(pattern: str) -> RegexRule:
-    """The rule of a pattern, made once."""
-    return RegexRule(pattern)
+def _automaton_rule(keyed: Keyed) -> AutomatonRule:
+    return AutomatonRule(constraint_automaton(keyed.params))

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from typing import Any
 
 import pytest
-import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sgc_ir.errors import BackendError
+from sgc_ir.errors import BackendError, ConstraintError
 from sgc_ir.params import CallResult, SamplingParams
 from sgc_runtime.backends.scripted import ScriptedBackend
 from sgc_runtime.backends.scripted_reply import finish_reply
-from sgc_runtime.backends.scripted_rules import RegexRule
+from sgc_runtime.backends.scripted_rules import rule_of
 from sgc_runtime.backends.scripted_scores import _tournament
 from sgc_runtime.backends.scripted_tokens import TokenizerTokens, WordTokens
 from sgc_runtime.executor.backend import Call, Media, Text
@@ -180,6 +180,27 @@ def test_constraints(
     assert (result.text, result.finish_reason, result.complete) == (text, reason, complete)
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"regex": r"(a)\1"},
+        {"regex": "a(?!)"},
+        {"grammar": "start: nothing"},
+        {"json_schema": {"properties": {"a": {"format": "x"}}}},
+        {"json_schema": False},
+    ],
+)
+def test_constraints_that_cannot_be_used_fail_the_call(params: dict[str, Any]) -> None:
+    with pytest.raises(ConstraintError):
+        finish("a", **params)
+
+
+def test_blanks_and_order_of_names_are_free_in_replies() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}}
+    for reply in ('{"a":1,"b":2}', '{"b": 2, "a": 1}', '{\n "a" : 1}'):
+        assert finish(reply, json_schema=schema).text == reply
+
+
 _PATTERNS = [
     "a*b",
     "(ab|a)c?",
@@ -197,7 +218,7 @@ _PATTERNS = [
 @given(st.sampled_from(_PATTERNS), st.text("abc1 é", max_size=5))
 def test_a_regex_is_followed_as_far_as_it_goes(pattern: str, reply: str) -> None:
     """Against trying all continuations of up to three characters."""
-    compiled = regex.compile(pattern)
+    compiled = re.compile(pattern)
     tails = [""]
     for _ in range(3):
         tails += [tail + c for tail in tails for c in "abc1 é" if len(tail) < 3]
@@ -207,7 +228,9 @@ def test_a_regex_is_followed_as_far_as_it_goes(pattern: str, reply: str) -> None
         return any(compiled.fullmatch(text + tail) for tail in tails)
 
     ends = [n for n in range(len(reply) + 1) if viable(reply[:n])]
-    limit = RegexRule(pattern).limit(reply)
+    rule = rule_of(SamplingParams(regex=pattern))
+    assert rule is not None
+    limit = rule.limit(reply)
     assert limit.end == max(ends)
     kept = reply[: limit.end]
     can_go_on = any(compiled.fullmatch(kept + tail) for tail in tails if tail)

@@ -1,0 +1,71 @@
+"""What is known of constraints before a run: refusals by name and place, and forced beginnings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sgc_ir.automata.check import constraint_params, constraint_problem, facts_of
+from sgc_ir.params import SamplingParams
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"regex": "(a"}, "regex: position 0: missing )"),
+        ({"regex": r"a(?<=b)"}, "regex: "),
+        ({"regex": "a(?!)"}, "regex: no text is legal"),
+        ({"json_schema": {"type": "strin"}}, "json_schema: #/type: "),
+        ({"json_schema": {"properties": {"a": {"format": "x"}}}}, "#/properties/a/format: "),
+        ({"json_schema": {"minimum": 3, "maximum": 2, "type": "number"}}, "json_schema: #: no"),
+        ({"grammar": "start: a"}, "grammar: "),
+        ({"grammar": 'start: start "x"'}, "grammar: no text is legal"),
+        ({"json_schema": {"const": float("nan")}}, "json_schema: "),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_its_place(values: dict[str, Any], words: str) -> None:
+    problem = constraint_problem(values)
+    assert problem is not None
+    assert words in problem
+    assert "\n" not in problem
+    assert constraint_problem(values) == problem
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"max_tokens": 3},
+        {"regex": "a+"},
+        {"json_schema": True, "json_style": "pretty"},
+        {"grammar": 'start: "a" start | "b"'},
+        {"dtype": "int"},
+        {"choices": ("a", "b")},
+    ],
+)
+def test_what_can_be_used_has_no_problem(values: dict[str, Any]) -> None:
+    assert constraint_problem(values) is None
+
+
+@pytest.mark.parametrize(
+    ("params", "takes_nothing", "prefix"),
+    [
+        (SamplingParams(regex="(ab)*"), True, b""),
+        (SamplingParams(regex='\\{"a": [0-9]\\}'), False, b'{"a": '),
+        (SamplingParams(regex="無線|無緑"), False, "無".encode() + b"\xe7\xb7"),
+        (SamplingParams(dtype="bool"), False, b""),
+        (SamplingParams(dtype="str"), False, b'"'),
+        (SamplingParams(json_schema={"const": [1]}), False, b"[1]"),
+        (SamplingParams(json_schema={"const": [1, 2]}, json_style="compact"), False, b"[1,2]"),
+        (SamplingParams(grammar='start: "x"?'), True, b""),
+    ],
+)
+def test_facts(params: SamplingParams, takes_nothing: bool, prefix: bytes) -> None:
+    facts = facts_of(params)
+    assert (facts.problem, facts.takes_nothing, facts.prefix) == (None, takes_nothing, prefix)
+
+
+def test_parameters_of_a_constraint() -> None:
+    assert constraint_params({"max_tokens": 3, "stop": ("a",)}) is None
+    assert constraint_params({"regex": "a", "max_tokens": 3}) == SamplingParams(regex="a")
