@@ -2,9 +2,9 @@
 
 The loader (`lark.load_grammar.load_grammar`) gives the rules as trees, before repetitions become
 helper rules, alternatives are multiplied out and templates are copied: each of those can grow
-without bound inside `lark.Lark`, and a repetition that is still one is a smaller automaton. Strings,
-ranges and terminals are then handed back to lark's `Grammar.compile`, so that every terminal is the
-very regular expression that lark's parsers match.
+without bound inside `lark.Lark`, and a repetition that is still one is a smaller automaton.
+Strings, ranges and terminals are then handed back to lark's `Grammar.compile`, so that every
+terminal is the very regular expression that lark's parsers match.
 """
 
 from __future__ import annotations

@@ -96,7 +96,8 @@ def _factored(parts: Sequence[Form]) -> list[Form]:
     what they share is followed once."""
     groups: dict[Form, list[Form]] = {}
     for part in parts:
-        first, rest = (part, NOTHING)
+        first: Form = part
+        rest: Form = NOTHING
         if isinstance(part, Series) and part.parts:
             first, rest = part.parts[0], series(part.parts[1:])
         groups.setdefault(first, []).append(rest)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from sgc_ir.automata.grammar.forms import Chars, Grammar, Letters, Terminal
+from sgc_ir.automata.grammar.ignored import Ignored
+from sgc_ir.automata.grammar.preferred import terminal_pattern
 from sgc_ir.automata.nodes import Node
 from sgc_ir.automata.pool import Pool
-from sgc_ir.automata.regex import regex_expression
 from sgc_ir.errors import ConstraintError
 
 
@@ -16,15 +17,14 @@ class Words:
         self._pool = pool
         self._grammar = grammar
         self._known: dict[str, Node] = {}
-        ignored = [self._bare(name) for name in grammar.ignored]
-        self.skipped = pool.repeat(pool.union(ignored), 0, None)
+        self._ignored = Ignored(pool, [self._bare(name) for name in grammar.ignored])
+        self.skipped = self._ignored.skipped
 
     def at(self, name: str) -> Node:
         """What may be ignored, then terminal `name`."""
         node = self._known.get(name)
         if node is None:
-            node = self._pool.sequence(self.skipped, self._bare(name))
-            self._known[name] = node
+            node = self._known[name] = self._ignored.before(self._bare(name))
         return node
 
     def _bare(self, name: str) -> Node:
@@ -33,12 +33,6 @@ class Words:
         except ConstraintError as error:
             where = f"terminal {name}" + (f", {error.where}" if error.where else "")
             raise ConstraintError(error.reason, kind=error.kind, where=where) from error
-        if node.nullable:
-            raise ConstraintError(
-                "it matches the empty text; make what it is used in optional instead",
-                kind="malformed",
-                where=f"terminal {name}",
-            )
         return node
 
 
@@ -48,4 +42,4 @@ def terminal_expression(pool: Pool, terminal: Terminal) -> Node:
         return pool.string(terminal.text)
     if isinstance(terminal, Chars):
         return pool.one_of(terminal.ranges)
-    return regex_expression(pool, terminal.regex)
+    return terminal_pattern(pool, terminal.regex)
