@@ -47,9 +47,11 @@ class CompiledMasks:
         block[job.NODE // 8], block[job.NUM_SPANS // 8] = -1, len(spans)
         block[job.SPANS // 8] = spans.ctypes.data
         call, address = self._code.call["walk"], ctypes.addressof(block)
+        rows = None
         while True:
-            rows = transitions.rows
-            block[job.ROWS // 8] = rows.ctypes.data
+            if transitions.rows is not rows:
+                rows = transitions.rows
+                block[job.ROWS // 8] = rows.ctypes.data
             call(address)
             unknown = block[job.UNKNOWN_STATE // 8]
             if unknown < 0:
@@ -124,11 +126,8 @@ class CompiledMasks:
 
 
 def _trie_job(trie: TrieTable) -> ctypes.Array[ctypes.c_int64]:
-    block = _Job()
-    block[job.EDGE // 8], block[job.SKIP // 8] = trie.edge.ctypes.data, trie.skip.ctypes.data
-    block[job.TOKEN // 8], block[job.NUM_NODES // 8] = trie.token.ctypes.data, trie.num_nodes
-    block[job.ALIASES // 8], block[job.NUM_ALIASES // 8] = (
-        trie.aliases.ctypes.data,
-        len(trie.aliases),
-    )
-    return block
+    fields = [0] * job.JOB_WORDS
+    fields[job.EDGE // 8], fields[job.SKIP // 8] = trie.addresses[:2]
+    fields[job.TOKEN // 8], fields[job.ALIASES // 8] = trie.addresses[2:]
+    fields[job.NUM_ALIASES // 8] = len(trie.aliases)
+    return _Job(*fields)

@@ -90,6 +90,14 @@ class TrieTable:
         np.cumsum(np.bincount(parent, minlength=self.num_nodes + 1), out=first[1:])
         return first, child
 
+    @cached_property
+    def addresses(self) -> tuple[int, int, int, int]:
+        """Of edge, skip, token and aliases in memory."""
+        edge, skip, token, aliases = (
+            array.ctypes.data for array in (self.edge, self.skip, self.token, self.aliases)
+        )
+        return edge, skip, token, aliases
+
     def empty_words(self) -> Int32:
         """A mask that allows nothing, and one more word for `no_token`."""
         return np.zeros(self.num_words + 1, np.int32)
