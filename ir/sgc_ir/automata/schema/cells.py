@@ -19,7 +19,7 @@ Goal = frozenset[tuple[int, bool]]  # (number of a schema, whether it is to be m
 
 ANYTHING: Goal = frozenset()
 NOTHING: Goal = frozenset({(-1, True)})  # the schema `false`
-_MAX_CELLS = 4096
+_MAX_CELLS = 2048
 
 
 def both(first: Goal, second: Goal) -> Goal:
@@ -206,7 +206,7 @@ def _product(
 ) -> tuple[_Cell, ...]:
     if first is everything or second is everything:
         return second if first is everything else first
-    if len(first) * len(second) > 16 * _MAX_CELLS:
+    if len(first) * len(second) > 8 * _MAX_CELLS:
         raise ConstraintError("too many alternatives are combined; write fewer of them")
     found = (meet(one, other) for one in first for other in second)
     return _distinct(cell for cell in found if cell is not None)
@@ -253,7 +253,7 @@ def meet_numbers(a: Numbers, b: Numbers) -> Numbers | None:
         a.no_steps | b.no_steps,
     )
     if a.values is None and b.values is None:
-        return None if _empty_range(cell) else cell
+        return None if empty_range(cell) else cell
     values = a.values if a.values is not None else b.values
     assert values is not None
     if a.values is not None and b.values is not None:
@@ -263,7 +263,8 @@ def meet_numbers(a: Numbers, b: Numbers) -> Numbers | None:
     return replace(Numbers(integral=cell.integral), values=values) if values else None
 
 
-def _empty_range(cell: Numbers) -> bool:
+def empty_range(cell: Numbers) -> bool:
+    """Whether no number is between the bounds (`values` and what is excluded left aside)."""
     if cell.low is None or cell.high is None:
         return False
     if cell.low == cell.high:

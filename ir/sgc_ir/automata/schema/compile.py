@@ -64,7 +64,7 @@ def schema_expression(pool: Pool, schema: Any, style: str = "spaced") -> Node:
         strings, numbers = StringTexts(pool, name), NumberTexts(pool, name)
         document = Document(schema)
         feasible = Feasible(pool, strings, numbers)
-        forms = Forms(document, pool.limits, feasible.overlap)
+        forms = Forms(document, pool, feasible.overlap)
         feasible.connect(forms, Plans(forms, strings))
         goal = document.goal(schema, "#", "")
         if not feasible.solve(goal):

@@ -72,16 +72,19 @@ class Containers:
 
     def _values(self, values: list[Any], where: str, sign: bool) -> Form:
         scalars = self._scalars([v for v in values if not isinstance(v, list | dict)], where, sign)
-        form = scalars if sign else replace(scalars, arrays=ALL.arrays, objects=ALL.objects)
-        for value in values:
-            if isinstance(value, list):
-                case = self._array(value, where, sign)
-            elif isinstance(value, dict):
-                case = self._object(value, where, sign)
-            else:
-                continue
-            form = any_of([form, case]) if sign else all_of(form, case)
+        cases = (self._case(value, where, sign) for value in values)
+        if sign:
+            return any_of([scalars, *(case for case in cases if case is not None)])
+        form = replace(scalars, arrays=ALL.arrays, objects=ALL.objects)
+        for case in cases:
+            form = form if case is None else all_of(form, case)
         return form
+
+    def _case(self, value: Any, where: str, sign: bool) -> Form | None:
+        """The form of one array or object; None for other values."""
+        if isinstance(value, list):
+            return self._array(value, where, sign)
+        return self._object(value, where, sign) if isinstance(value, dict) else None
 
     def _scalars(self, values: list[Any], where: str, sign: bool) -> Form:
         strings = dict.fromkeys(v for v in values if isinstance(v, str))

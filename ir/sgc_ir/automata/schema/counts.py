@@ -9,7 +9,7 @@ from sgc_ir.automata.schema.plans import Plans
 from sgc_ir.errors import ConstraintError
 
 State = tuple[int, tuple[int, ...]]  # items so far, and how many of them each `contains` counted
-_MAX_STATES = 20_000
+_MAX_STATES = 5_000
 
 
 class ArrayCounts:

@@ -13,8 +13,10 @@ from sgc_ir.automata.schema.cells import (
     Numbers,
     Objects,
     all_of,
+    empty_range,
 )
 from sgc_ir.automata.schema.counts import ArrayCounts
+from sgc_ir.automata.schema.distinct import listed_values
 from sgc_ir.automata.schema.forms import Forms
 from sgc_ir.automata.schema.numbers import NumberTexts
 from sgc_ir.automata.schema.plans import ObjectPlan, Plans
@@ -36,6 +38,7 @@ class Feasible:
         self._texts = texts
         self._numbers = numbers
         self._met: set[Goal] = set()
+        self._tagged: dict[int, tuple[Form, dict[str, frozenset[str]]]] = {}
         self.forms: Forms
         self.plans: Plans
 
@@ -104,9 +107,10 @@ class Feasible:
         return any(self._texts.nonempty(cell) for cell in form.strings)
 
     def holds_number(self, cell: Numbers) -> bool:
-        plain = cell == Numbers() or (cell.values is None and cell.low == cell.high is None)
-        if plain and not (cell.excluded or cell.no_steps):
-            return True
+        if cell.values is not None:
+            return bool(cell.values)
+        if not (cell.excluded or cell.no_steps):
+            return not empty_range(cell)
         return self._pool.is_alive(self._numbers.text(cell))
 
     def holds_array(self, cell: Arrays) -> bool:
@@ -143,7 +147,35 @@ class Feasible:
 
     def overlap(self, first: Form, second: Form) -> bool:
         """Whether the forms are not shown to have no value in common."""
+        self._pool.tick(16)
+        if self._told_apart(first, second):
+            return False
         return not self._empty(all_of(first, second), _LEVELS)
+
+    def _told_apart(self, first: Form, second: Form) -> bool:
+        """Whether both are objects with a required member whose listed values differ."""
+        one, other = self._tags(first), self._tags(second)
+        return any(name in other and not (one[name] & other[name]) for name in one)
+
+    def _tags(self, form: Form) -> dict[str, frozenset[str]]:
+        """Required members of the one object cell of `form`, with their values where listed."""
+        known = self._tagged.get(id(form))
+        if known is None:
+            self._tagged[id(form)] = known = (form, self._find_tags(form))
+        return known[1]
+
+    def _find_tags(self, form: Form) -> dict[str, frozenset[str]]:
+        if form.null or form.booleans or form.numbers or form.strings or form.arrays:
+            return {}
+        if len(form.objects) != 1:
+            return {}
+        plan = self.plans.object(form.objects[0])
+        tags = {}
+        for name, goal, must in zip(plan.names, plan.goals, plan.required, strict=True):
+            values = listed_values(self.forms.of(goal), self._texts) if must else None
+            if values is not None:
+                tags[name] = frozenset(values)
+        return tags
 
     def _empty(self, form: Form, levels: int) -> bool:
         """Whether no value is shown to be in `form`, looking a few levels down."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from sgc_ir.automata.limits import Limits
+from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.schema import scalars
 from sgc_ir.automata.schema.cells import (
     ALL,
@@ -41,15 +41,15 @@ class Forms:
 
     Args:
         document: where the schemas are.
-        limits: bound the nesting of schemas that apply to one value.
+        pool: bounds the time, and the nesting of schemas that apply to one value.
         overlap: whether two forms are not shown to have no value in common.
     """
 
     def __init__(
-        self, document: Document, limits: Limits, overlap: Callable[[Form, Form], bool]
+        self, document: Document, pool: Pool, overlap: Callable[[Form, Form], bool]
     ) -> None:
         self.document = document
-        self._limits = limits
+        self._pool = pool
         self._overlap = overlap
         self._goals: dict[Goal, Form] = {}
         self._atoms: dict[tuple[int, bool], Form | None] = {}
@@ -92,10 +92,11 @@ class Forms:
             return found
         self._atoms[key] = None
         self._depth += 1
+        self._pool.tick(8)
         try:
-            if self._depth > self._limits.depth:
+            if self._depth > self._pool.limits.depth:
                 raise ConstraintError(
-                    f"more than {self._limits.depth} schemas apply to one value; flatten them",
+                    f"more than {self._pool.limits.depth} schemas apply to one value; flatten them",
                     where=self.document.schema(number)[1],
                 )
             made = self._make(self.document.schema(number), sign)
@@ -111,6 +112,7 @@ class Forms:
             form = ALL
             for part in self._parts(place, sign):
                 form = all_of(form, part)
+                self._pool.tick(len(form.objects) + len(form.arrays))
                 if form.nothing and self._checked(place):
                     break
             return form

@@ -7,6 +7,7 @@ holds.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from fractions import Fraction
 
@@ -14,6 +15,7 @@ from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.schema.cells import Numbers
 from sgc_ir.automata.schema.decimals import Decimals, split
+from sgc_ir.automata.schema.words import words
 from sgc_ir.errors import ConstraintError
 
 _ONE = Fraction(1)
@@ -39,7 +41,9 @@ class NumberTexts:
     def _text(self, cell: Numbers) -> Node:
         pool = self._pool
         if cell.values is not None:
-            return pool.union([self._value(*pair, cell.integral) for pair in cell.values])
+            data = [t for pair in cell.values for t in _spelled(*pair, cell.integral)]
+            digest = hashlib.blake2b(b",".join(data), digest_size=12).hexdigest()
+            return words(pool, f"{self._name}.v{digest}", data)
         step = None if cell.integral and cell.step == _ONE else cell.step
         narrow = bool(step or cell.no_steps or cell.excluded)
         parts = [self._range(cell, narrow)]
@@ -52,13 +56,6 @@ class NumberTexts:
         for value in sorted(cell.excluded):
             parts.append(pool.complement(self._spellings(value)))
         return pool.intersection(parts)
-
-    def _value(self, value: Fraction, written: str, integral: bool) -> Node:
-        pool = self._pool
-        parts = [] if integral else [pool.string(written)]
-        if value.denominator == 1 and (integral or abs(value) < 10**16):
-            parts.append(pool.string(str(value.numerator)))
-        return pool.union(parts)
 
     def _spellings(self, value: Fraction) -> Node:
         """`value` with any number of zeros at the end of its fraction."""
@@ -151,6 +148,14 @@ class _Multiples:
             if self._completes(following, places - 1):
                 row.append((48 + digit, 48 + digit, self._fraction(following, places - 1, False)))
         return tuple(row)
+
+
+def _spelled(value: Fraction, written: str, integral: bool) -> list[bytes]:
+    """How a listed number is written: as in the schema, and an integer as one."""
+    texts = [] if integral else [written.encode()]
+    if value.denominator == 1 and (integral or abs(value) < 10**16):
+        texts.append(str(value.numerator).encode())
+    return texts
 
 
 def _power(places: int) -> int:

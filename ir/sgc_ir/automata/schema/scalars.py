@@ -7,8 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from sgc_ir.automata.schema import formats
 from sgc_ir.automata.schema.cells import ALL, NONE, Form, Numbers, Strings
+from sgc_ir.automata.schema.formats import FORMATS, UNCHECKED
 from sgc_ir.automata.schema.keywords import (
     TYPES,
     count,
@@ -100,9 +100,9 @@ def _pattern(schema: dict[str, Any], where: str, sign: bool) -> Form:
 
 def _format(schema: dict[str, Any], where: str, sign: bool) -> Form:
     name = text(schema["format"], where)
-    if name in formats.UNCHECKED:
+    if name in UNCHECKED:
         return ALL if sign else NONE
-    if name not in formats.FORMATS:
+    if name not in FORMATS:
         raise unsupported(f"the format {name!r}", where)
     if not sign:
         raise unsupported("the negation of a format", where)

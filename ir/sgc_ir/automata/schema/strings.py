@@ -86,7 +86,7 @@ class StringTexts:
     def _words(self, texts: list[str]) -> Node:
         data = [f'{text}"'.encode() for text in texts]  # with the quote none begins another
         digest = hashlib.blake2b(b"\0".join(data), digest_size=12).hexdigest()
-        return words(self._pool, f"{self._name}.w{digest}", data, self._pool.epsilon)
+        return words(self._pool, f"{self._name}.w{digest}", data)
 
     def values(self, cell: Strings) -> list[str]:
         """The values of a cell that lists them, those that its patterns and formats allow and that
