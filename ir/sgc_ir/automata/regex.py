@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from sgc_ir.automata.automaton import Automaton
@@ -67,8 +67,9 @@ def regex_expression(pool: Pool, pattern: str) -> Node:
         ConstraintError: as `regex_automaton`, but for patterns that match no text.
     """
     try:
+        pool.tick(len(pattern))
         tree, flags = parse(pattern, pool.limits)
-        return piece_expression(pool, read(tree, flags), _digest(pattern).hex())
+        return piece_expression(pool, read(tree, flags, pool.tick), _digest(pattern).hex())
     except RecursionError:
         raise ConstraintError("the regex nests too many groups or anchors; flatten it") from None
 
@@ -80,7 +81,7 @@ def piece_expression(builder: Builder, piece: Piece, name: str) -> Node:
         builder: the pool, or a view on it that spells characters in its own way.
         name: says which piece it is and how its characters are spelled, in every process.
     """
-    converter = _Converter(builder, Contexts(piece), name)
+    converter = Converter(builder, Contexts(piece), name)
     return at(converter.convert(piece, builder.epsilon), BEGINNING)
 
 
@@ -108,7 +109,7 @@ def at(rest: Rest, context: int) -> Node:
     return rest if isinstance(rest, Node) else rest.at(context)
 
 
-class _Converter:
+class Converter:
     """Makes the expression of one pattern, or of one iteration of a loop in it.
 
     Args:
@@ -128,7 +129,7 @@ class _Converter:
         if isinstance(piece, Chars):
             return self._chars(piece, rest)
         if isinstance(piece, Concat):
-            for part in reversed(piece.parts):
+            for part in reversed(_counted_together(piece.parts)):
                 rest = self.convert(part, rest)
             return rest
         if isinstance(piece, Choice):
@@ -247,6 +248,24 @@ class _Converter:
         return pool.intersection([legal, rest])
 
 
+def _counted_together(parts: Iterable[Piece]) -> list[Piece]:
+    """`parts`, with neighbours that repeat the same thing as one repetition."""
+    out: list[Piece] = []
+    for part in parts:
+        last = out[-1] if out else None
+        if (
+            isinstance(part, Times)
+            and isinstance(last, Times)
+            and not part.asserts
+            and part.body == last.body
+        ):
+            high = None if part.high is None or last.high is None else part.high + last.high
+            out[-1] = Times(part.body, part.low + last.low, high)
+        else:
+            out.append(part)
+    return out
+
+
 class _Loop:
     """A repetition with assertions in it: a node for each (iterations still owed, iterations still
     allowed, left context).
@@ -284,7 +303,7 @@ class _Loop:
     def _make(self, owed: int, left: int | None, context: int) -> Node:
         body = self._bodies.get((owed, left))
         if body is None:
-            converter = _Converter(self._pool, self._contexts, f"{self._name}[{owed},{left}]")
+            converter = Converter(self._pool, self._contexts, f"{self._name}[{owed},{left}]")
             body = converter.convert(
                 self._piece.body, Table(lambda after: self._next(owed, left, after))
             )

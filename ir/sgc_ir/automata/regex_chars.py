@@ -45,7 +45,7 @@ _BLOCK = 256
 @lru_cache(maxsize=4096)
 def literal(code: int, flags: int) -> Ranges:
     """What the character `code` matches under `flags`."""
-    if not flags & _IGNORECASE:
+    if not flags & _IGNORECASE or chr(code) not in _cased()[0]:
         return ((code, code),)
     return _ignoring_case((("LITERAL", code),), flags & _MATTERING)
 
@@ -95,10 +95,10 @@ def _plain(items: tuple[Item, ...], flags: int) -> Ranges:
 
 def _ignoring_case(items: tuple[Item, ...], flags: int) -> Ranges:
     """Uncased characters as without the flag, and each cased one that the engine says yes to."""
-    text, ranges = _cased()
+    text, uncased = _cased()
     engine = re.compile(_written(items), flags)
     cased = normalize((code, code) for code in map(ord, engine.findall(text)))
-    return union(intersect(_plain(items, flags & _ASCII), complement(ranges)), cased)
+    return union(intersect(_plain(items, flags & _ASCII), uncased), cased)
 
 
 def _written(items: tuple[Item, ...]) -> str:
@@ -135,11 +135,11 @@ def _every_code_point() -> str:
 
 @cache
 def _cased() -> tuple[str, Ranges]:
-    """Every character that has another case, as a text and as ranges."""
+    """Every character that has another case, and the ranges of all others."""
     text = _every_code_point()
     found = []
     for begin in range(0, len(text), _BLOCK):
         block = text[begin : begin + _BLOCK]
         if block.lower() != block or block.upper() != block:
             found += [c for c in block if c.lower() != c or c.upper() != c]
-    return "".join(found), normalize((ord(c), ord(c)) for c in found)
+    return "".join(found), complement(normalize((ord(c), ord(c)) for c in found))

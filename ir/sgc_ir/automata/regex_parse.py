@@ -20,7 +20,7 @@ try:
 except ImportError as error:  # an interpreter without the module that CPython has
     raise ImportError("sgc reads regular expressions with CPython's re._parser") from error
 
-_MAX_CHARS = 150_000  # the parser cannot be interrupted; it reads these in about 0.2 s
+_MAX_CHARS = 100_000  # the parser cannot be interrupted; it reads these in 0.1 to 0.3 s
 _NESTING = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|([()])", re.DOTALL)
 
 

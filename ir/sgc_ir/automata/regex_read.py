@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sgc_ir.automata import regex_chars
@@ -36,8 +36,19 @@ _REFUSED = {
 }
 
 
-def read(tree: Any, flags: int) -> Piece:
+_Tick = Callable[[int], None]
+_SET_WORK = 64  # pieces of work that a set of characters is
+
+
+def _unwatched(pieces: int) -> None:
+    """Count nothing."""
+
+
+def read(tree: Any, flags: int, tick: _Tick = _unwatched) -> Piece:
     """Our tree of the parser's `tree` under `flags`.
+
+    Args:
+        tick: is told how many pieces of work were done; may raise, as `Pool.tick` does.
 
     Raises:
         ConstraintError: a construct that no finite automaton holds, or that is not supported.
@@ -53,32 +64,19 @@ def read(tree: Any, flags: int) -> Piece:
         if letters:
             parts.append(Text("".join(letters)))
             letters = []
-        part = _read_item(name, value, flags)
-        for one in part.parts if isinstance(part, Concat) else (part,):
-            _append(parts, one)
+        tick(1)
+        part = _read_item(name, value, flags, tick)
+        parts += part.parts if isinstance(part, Concat) else (part,)
     if letters:
         parts.append(Text("".join(letters)))
     return parts[0] if len(parts) == 1 else Concat(tuple(parts))
 
 
-def _append(parts: list[Piece], part: Piece) -> None:
-    """Add `part`, or add its counts to those of the last one where both repeat the same."""
-    last = parts[-1] if parts else None
-    if (
-        isinstance(part, Times)
-        and isinstance(last, Times)
-        and not part.asserts
-        and part.body == last.body
-    ):
-        high = None if part.high is None or last.high is None else part.high + last.high
-        parts[-1] = Times(part.body, part.low + last.low, high)
-    else:
-        parts.append(part)
-
-
-def _read_item(name: str, value: Any, flags: int) -> Piece:
+def _read_item(name: str, value: Any, flags: int, tick: _Tick) -> Piece:
     if name == "LITERAL":
         return Chars(regex_chars.literal(value, flags))
+    if name in ("NOT_LITERAL", "IN"):
+        tick(_SET_WORK)
     if name == "NOT_LITERAL":
         return Chars(regex_chars.one_of((("NEGATE", None), ("LITERAL", value)), flags))
     if name == "IN":
@@ -87,13 +85,13 @@ def _read_item(name: str, value: Any, flags: int) -> Piece:
         return Chars(ALL_CHARS if flags & _DOTALL else regex_chars.NOT_NEWLINE)
     if name == "SUBPATTERN":
         _, added, removed, body = value
-        return read(body, _combined(flags, added, removed))
+        return read(body, _combined(flags, added, removed), tick)
     if name == "BRANCH":
-        return Choice(tuple(read(item, flags) for item in value[1]))
+        return Choice(tuple([read(item, flags, tick) for item in value[1]]))
     if name in ("MAX_REPEAT", "MIN_REPEAT"):
-        return _read_repeat(value, flags)
+        return _read_repeat(value, name == "MIN_REPEAT", flags, tick)
     if name in ("ASSERT", "ASSERT_NOT"):
-        return _read_look(value, name == "ASSERT_NOT", flags)
+        return _read_look(value, name == "ASSERT_NOT", flags, tick)
     if name == "AT":
         return _read_position(str(value), flags)
     if name == "FAILURE":
@@ -115,13 +113,13 @@ def _combined(flags: int, added: int, removed: int) -> int:
     return (flags | added) & ~removed
 
 
-def _read_repeat(value: Any, flags: int) -> Piece:
+def _read_repeat(value: Any, lazy: bool, flags: int, tick: _Tick) -> Piece:
     low, high, body = value
-    piece = read(body, flags)
+    piece = read(body, flags, tick)
     endless = str(high) == "MAXREPEAT"
     if (low, high) == (1, 1):
         return piece
-    return Times(piece, int(low), None if endless else int(high))
+    return Times(piece, int(low), None if endless else int(high), lazy)
 
 
 def _read_position(name: str, flags: int) -> Piece:
@@ -137,9 +135,9 @@ def _read_position(name: str, flags: int) -> Piece:
     raise ConstraintError(f"the anchor {name} is not supported", kind="unsupported")
 
 
-def _read_look(value: Any, negative: bool, flags: int) -> Piece:
+def _read_look(value: Any, negative: bool, flags: int, tick: _Tick) -> Piece:
     direction, body = value
-    piece = read(body, flags)
+    piece = read(body, flags, tick)
     if direction > 0:
         return Ahead(piece, negative)
     least, most = body.getwidth()

@@ -71,11 +71,13 @@ class Choice(Piece):
 
 @dataclass(frozen=True, slots=True)
 class Times(Piece):
-    """`body` at least `low` and at most `high` times (None: without end)."""
+    """`body` at least `low` and at most `high` times (None: without end); `lazy` where Python
+    prefers few of them, which changes no language."""
 
     body: Piece
     low: int
     high: int | None
+    lazy: bool = False
 
     def __post_init__(self) -> None:
         body = self.body
