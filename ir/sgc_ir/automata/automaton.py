@@ -109,7 +109,6 @@ class Automaton:
         if state == len(self.rows):
             self._grow()
         self.rows[state] = UNKNOWN
-        self.rows[state] = UNKNOWN
         self._nodes.append(node)
         self._expanded.append(False)
         self._states[node.id] = state
