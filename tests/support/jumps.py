@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,10 +27,22 @@ END = -1
 
 
 def byte_tokenizer(folder: Path) -> Tokenizer:
-    """One of 260 tokens: every byte, and four control tokens."""
+    """One of 260 tokens: four control tokens, and every byte."""
+    return bpe_tokenizer(folder, [])
+
+
+def bpe_tokenizer(folder: Path, words: Sequence[str]) -> Tokenizer:
+    """Four control tokens, every byte, and words, each made of two that are there before it."""
+    letters = {byte: letter for letter, byte in byte_alphabet().items()}
     controls = [f"<control {i}>" for i in range(4)]
-    names = [*controls, *sorted(byte_alphabet(), key=byte_alphabet().__getitem__)]
-    made = Encoder(models.BPE({name: i for i, name in enumerate(names)}, []))
+    names = [*controls, *(letters[byte] for byte in range(256))]
+    merges: list[tuple[str, str]] = []
+    for word in words:
+        name = "".join(letters[byte] for byte in word.encode())
+        cut = next(i for i in range(1, len(name)) if name[:i] in names and name[i:] in names)
+        merges.append((name[:cut], name[cut:]))
+        names.append(name)
+    made = Encoder(models.BPE({name: i for i, name in enumerate(names)}, merges))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     made.add_special_tokens(controls)

@@ -7,6 +7,8 @@ any two characters, and it is believed only where a beginning one or two ids fur
 same ids.
 
 Appended text may still change the ids of a window: canonical means canonical as far as it goes.
+White space at the end is often cut in another way before a word than at the end of a text; ids
+that fit either are let be.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ MAX_WINDOW_IDS = 8
 MAX_WINDOW_BYTES = 64
 
 _OTHER_BEGINNINGS = 2  # numbers may be cut in threes from their beginning
+
+_BEHIND_SPACE = (b"a", b"1", b"!")  # what white space may be cut apart before
 
 _MEMO_ENTRIES = 50_000
 _MEMO_BYTES = 256  # longer texts are not remembered
@@ -102,10 +106,30 @@ class Canonical:
         """Whether `token` may follow: all but those that are known not to be canonical."""
         return self.is_canonical(window, token) is not False
 
+    def right_ids(self, window: Window) -> tuple[int, ...] | None:
+        """The ids that the text of `window` encodes to; None where its own are right or may be."""
+        found = self.encode_behind(window, b"")
+        return None if found is None or self._fits(window, b"", window.ids, found) else found
+
     def _judge(self, key: tuple[Window, int]) -> bool | None:
         window, token = key
-        found = self.encode_behind(window, self.token_bytes(token))
-        return None if found is None else found == (*window.ids, token)
+        data, ids = self.token_bytes(token), (*window.ids, token)
+        found = self.encode_behind(window, data)
+        if found is None or found == ids:
+            return None if found is None else True
+        return None if self._fits(window, data, ids, found) else False
+
+    def _fits(
+        self, window: Window, data: bytes, ids: tuple[int, ...], found: tuple[int, ...]
+    ) -> bool:
+        """Whether `ids` may be those of the text of `window` and `data`, which are `found` where
+        the text ends with them."""
+        if found == ids:
+            return True
+        if not (self.bytes_of(window.ids) + data)[-1:].isspace():
+            return False
+        others = (self.encode_behind(window, data + further) for further in _BEHIND_SPACE)
+        return any(other is not None and other[: len(ids)] == ids for other in others)
 
     def _encode(self, key: tuple[bytes, bool]) -> tuple[int, ...] | None:
         data, start = key

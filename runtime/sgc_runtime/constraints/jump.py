@@ -131,7 +131,7 @@ class Planner:
 
     def _correct(self, window: Window, final: bool) -> Jump | None:
         """The window's own text in the ids that it encodes to, if they are others."""
-        ids = self.canonical.encode_behind(window, b"")
+        ids = self.canonical.right_ids(window)
         return None if ids is None else _exchange(window.ids, ids, final)
 
     def _complete_character(self, data: bytes, run: Run) -> Jump | None:

@@ -51,7 +51,7 @@ def windows(ids: list[int], rule: Canonical) -> list[Window]:
 
 @pytest.mark.parametrize("name", [*CUT_AT_BLANKS, "bytes"])
 @given(plain_texts())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_a_text_encodes_to_is_never_refused_at_its_end(
     rules: dict[str, tuple[Tokenizer, Canonical]], name: str, text: str
 ) -> None:
@@ -65,7 +65,7 @@ def test_what_a_text_encodes_to_is_never_refused_at_its_end(
 
 @pytest.mark.parametrize("name", [*CUT_AT_BLANKS, "bytes"])
 @given(plain_texts(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_exact_windows_decide_as_the_whole_text_does(
     rules: dict[str, tuple[Tokenizer, Canonical]], name: str, text: str, data: st.DataObject
 ) -> None:
@@ -89,7 +89,7 @@ def test_exact_windows_decide_as_the_whole_text_does(
 
 
 @given(st.lists(st.integers(4, 700), min_size=1, max_size=40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_windows_are_small_and_begin_with_a_character(
     rules: dict[str, tuple[Tokenizer, Canonical]], ids: list[int]
 ) -> None:
