@@ -14,6 +14,11 @@ _FIRST_TRY = 1024  # candidates looked at before a whole vocabulary is sorted
 # The same on a CPU: ids at least so likely. A few passes cost less than sorting what is unlikely.
 _LEAST_LIKELY = tuple(2.0**-n for n in (8, 11, 14, 17, 20))
 _ROUNDING = 1e-6  # sums of float32 probabilities are off by less
+# Of a row without few likely ids a sample tells about which is the last one kept: one of so many
+# ids; its sum of the unlikely ones, which weigh little each, is rarely off by a larger share.
+_STRIDE, _DOUBT = 32, 0.1
+_MANY = 1500  # of so many likely ids none is picked out and sorted
+_ZERO = np.float32(0.0)
 
 _Floats = npt.NDArray[np.float32]
 
@@ -59,30 +64,74 @@ def rank_thresholds_on_cpu(probs: torch.Tensor, params: Sequence[SamplingParams]
 
 def _least_kept(row: _Floats, mass: np.float32, top_k: int, top_p: float) -> np.float32:
     """The smallest probability that top-k and top-p keep."""
-    limited = 0 < top_k < len(row)
     share = np.float32(top_p)
-    best = np.sort(_candidates(row, top_k if limited else None, share * mass))[::-1]
-    if limited:
-        best = best[:top_k]
-        mass = best.sum()
+    if not 0 < top_k < len(row):
+        return _least_of_share(row, mass, share * mass)
+    best = np.sort(_likeliest(row, top_k))[::-1][:top_k]
     if share >= 1.0:
         return best[-1]  # type: ignore[no-any-return]
-    before = best.cumsum(dtype=np.float64).astype(np.float32) - best
-    count = max(1, int(np.count_nonzero(before < share * mass)))
-    least: np.float32 = best[count - 1]
-    return least
+    return best[_count_before(best, 0.0, share * best.sum()) - 1]  # type: ignore[no-any-return]
 
 
-def _candidates(row: _Floats, count: int | None, mass: np.float32) -> _Floats:
-    """The likeliest ids' probabilities, in no order: `count` at least, or with more than `mass`
-    in sum; the whole row where that takes most of it."""
+def _likeliest(row: _Floats, count: int) -> _Floats:
+    """`count` of the likeliest ids' probabilities at least, in no order."""
     for least in _LEAST_LIKELY:
         found = row[row >= np.float32(least)]
-        if count is None and found.sum(dtype=np.float64) > mass + _ROUNDING:
-            return found
-        if count is not None and len(found) >= count:
+        if len(found) >= count:
             return found
     return row
+
+
+def _least_of_share(row: _Floats, mass: np.float32, target: np.float32) -> np.float32:
+    """The smallest of the likeliest ids' probabilities that hold `target` in sum."""
+    if target >= mass:
+        return row.min()  # type: ignore[no-any-return]
+    best = row
+    for least in _LEAST_LIKELY:
+        likely = row >= np.float32(least)
+        if np.count_nonzero(likely) > _MANY:
+            known = _least_within(row, *_guess(row, mass - target), target)
+            if known is not None:
+                return known
+            break
+        found = row[likely]
+        if found.sum(dtype=np.float64) > target + _ROUNDING:
+            best = found
+            break
+    best = np.sort(best)[::-1]
+    return best[_count_before(best, 0.0, target) - 1]  # type: ignore[no-any-return]
+
+
+def _guess(row: _Floats, rest: np.float32) -> tuple[np.float32, np.float32]:
+    """Probabilities between which, by a sample, the ids that are less likely hold `rest`."""
+    sample = np.sort(row[::_STRIDE])
+    below = _STRIDE * sample.cumsum(dtype=np.float64)
+    first, last = np.searchsorted(below, (rest * (1 - _DOUBT), rest * (1 + _DOUBT)))
+    return sample[max(first - 1, 0)], sample[min(last + 1, len(sample) - 1)]
+
+
+def _least_within(
+    row: _Floats, low: np.float32, high: np.float32, target: np.float32
+) -> np.float32 | None:
+    """What `_least_of_share` gives, if it is in [low, high): then nothing else is sorted."""
+    likelier = torch.nn.functional.threshold(
+        torch.from_numpy(row), float(np.nextafter(high, _ZERO)), 0.0
+    )
+    above = float(likelier.sum(dtype=torch.float64))
+    best = np.sort(row[(row >= low) & (row < high)])[::-1]
+    if not (above < target - _ROUNDING and above + best.sum(dtype=np.float64) > target + _ROUNDING):
+        return None
+    return best[_count_before(best, above, target) - 1]  # type: ignore[no-any-return]
+
+
+def _count_before(best: _Floats, above: float, target: np.float32) -> int:
+    """How many of `best`, in falling order, have less than `target` before them: one at least.
+
+    Args:
+        above: sum of what is larger.
+    """
+    before = (above + best.cumsum(dtype=np.float64)).astype(np.float32) - best
+    return max(1, int(np.count_nonzero(before < target)))
 
 
 def rank_thresholds(probs: torch.Tensor, params: Sequence[SamplingParams]) -> torch.Tensor:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sgc_ir.params import SamplingParams
 from sgc_runtime.sampling.filters import filter_probs, rank_thresholds, rank_thresholds_on_cpu
@@ -34,3 +36,25 @@ def test_what_is_not_a_number_stays() -> None:
     filter_probs(probs, [SamplingParams(top_p=0.4, min_p=0.1)] * 2)
     assert probs[0].tolist() == [0.5, 0.0, 0.0]
     assert probs[1].isnan().all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    spread=st.floats(0.0, 5.0),
+    top_p=st.floats(0.01, 0.9999),
+    shape=st.sampled_from(["mixed", "sorted", "few values", "one likely"]),
+)
+def test_what_a_sample_tells_changes_nothing(
+    seed: int, spread: float, top_p: float, shape: str
+) -> None:
+    logits = spread * torch.randn(2, 20_000, generator=torch.Generator().manual_seed(seed))
+    if shape == "sorted":  # the sample is a regular one
+        logits = logits.sort(-1).values
+    elif shape == "few values":
+        logits = logits.round()
+    elif shape == "one likely":
+        logits[:, 32] += 9.0
+    probs = logits.softmax(-1)
+    params = [SamplingParams(top_p=top_p)] * 2
+    assert torch.equal(rank_thresholds_on_cpu(probs, params), rank_thresholds(probs, params))
