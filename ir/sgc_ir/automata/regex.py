@@ -129,7 +129,8 @@ class Converter:
         if isinstance(piece, Chars):
             return self._chars(piece, rest)
         if isinstance(piece, Concat):
-            for part in reversed(_counted_together(piece.parts)):
+            short = self._contexts.short  # else a repetition may need a bit of the context
+            for part in reversed(_counted_together(piece.parts) if short else piece.parts):
                 rest = self.convert(part, rest)
             return rest
         if isinstance(piece, Choice):
@@ -257,6 +258,7 @@ def _counted_together(parts: Iterable[Piece]) -> list[Piece]:
             isinstance(part, Times)
             and isinstance(last, Times)
             and not part.asserts
+            and part.high != 0
             and part.body == last.body
         ):
             high = None if part.high is None or last.high is None else part.high + last.high

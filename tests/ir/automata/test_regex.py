@@ -75,6 +75,7 @@ OWN = [
     (r"(?:a{2,3}){2,3}", "aaaa|aaa|aaaaaaaaa|aaaaaaaaaa"),
     (r"(?:a{3}){1,2}", "aaa|aaaa|aaaaaa"),
     (r"(?:a?){3,5}(?:a*)*", "|aaaaaaaa"),
+    (r"a?a?(?<=aa)b|a{0}a{0}$|a?a?\b", "aab|ab|a|aa|"),
     (r"a?a?a?aa{2,3}a*", "aaa|aa|aaaaaaaaaa"),
     (r"", "|a"),
     (r"|a", "|a"),
