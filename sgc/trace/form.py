@@ -22,6 +22,7 @@ class Form:
     item: form of the items of a list.
     parts: forms of the parts of a tuple, list or dict whose structure is known.
     keys: keys of a dict whose structure is known.
+    fields: keys that a dict certainly has, beside others maybe, and the forms of their values.
     target: the sub-program of a handle, the family of a branch.
     """
 
@@ -30,6 +31,7 @@ class Form:
     parts: tuple[Form, ...] | None = None
     keys: tuple[Any, ...] | None = None
     target: Any = None
+    fields: tuple[tuple[str, Form], ...] = ()
 
     @property
     def is_data(self) -> bool:
@@ -108,8 +110,13 @@ def form_of_constant(value: Any) -> Form:
 def form_of_gen(params: Mapping[str, Any]) -> Form:
     """The form of what a gen with these parameters writes."""
     samples = params.get("n", 1)
-    if type(samples) is not int or "json_schema" in params:
+    if type(samples) is not int:
         return UNKNOWN
+    if "json_schema" in params:
+        from sgc.trace.schema_form import form_of_schema
+
+        form = form_of_schema(params["json_schema"])
+        return form if samples == 1 else Form("list", form)
     if samples != 1:
         return LIST
     dtype = params.get("dtype")

@@ -25,9 +25,10 @@ def symbol_item(trace: Trace, value: Any, index: Any) -> Any:
     if isinstance(index, slice):
         bounds = (index.start, index.stop, index.step)
         return trace.expr("getslice", value, *bounds)
-    form = _item_form(form_of(value), index)
+    whole = form_of(value)
+    form = _item_form(whole, index)
     args = (trace.operand(value), trace.operand(index))
-    is_known = form is not None and form_of(value).parts is not None
+    is_known = form is not None and (whole.parts is not None or bool(whole.fields))
     node = trace.node(Op.EXPR, {"fn": "getitem", "args": args}, may_fail=not is_known)
     return rebuild(trace, Symbol(trace.region, node, form or Form()))
 
@@ -35,6 +36,8 @@ def symbol_item(trace: Trace, value: Any, index: Any) -> Any:
 def _item_form(form: Form, index: Any) -> Form | None:
     if form.kind == "str":
         return Form("str")
+    if form.fields:
+        return dict(form.fields).get(index) if type(index) is str else None
     if form.parts is None:
         return form.item
     if form.keys is not None:
