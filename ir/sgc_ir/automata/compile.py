@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
@@ -42,12 +41,13 @@ def constraint_automaton(params: SamplingParams, limits: Limits = DEFAULT_LIMITS
     if params.dtype is not None:
         return _regex(_dtype_regex(params), limits)
     if params.json_schema is not None:
-        schema = import_module("sgc_ir.automata.schema.compile")
-        style = params.json_style or DEFAULT_STYLE
-        return schema.schema_automaton(params.json_schema, style, limits)  # type: ignore[no-any-return]
+        from sgc_ir.automata.schema.compile import schema_automaton
+
+        return schema_automaton(params.json_schema, params.json_style or DEFAULT_STYLE, limits)
     if params.grammar is not None:
-        grammar = import_module("sgc_ir.automata.grammar.grammar")
-        return grammar.grammar_automaton(params.grammar, limits)  # type: ignore[no-any-return]
+        from sgc_ir.automata.grammar.grammar import grammar_automaton
+
+        return grammar_automaton(params.grammar, limits)
     raise ValueError("these parameters have no constraint on their text")
 
 
@@ -67,7 +67,7 @@ def constraint_key(params: SamplingParams) -> bytes:
             schema = json.dumps(params.json_schema)  # the order of properties is that of the text
         except (TypeError, ValueError, RecursionError) as error:
             raise ConstraintError(
-                f"the schema is no JSON data ({error})", kind="malformed", where=""
+                f"the schema is no JSON data ({error})", kind="malformed"
             ) from error
         return _digest("schema", params.json_style or DEFAULT_STYLE, schema)
     if params.grammar is not None:
