@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.jumps import byte_tokenizer
-from support.tokenizer import KINDS, plain_texts, save_directory
+from support.jumps import byte_tokenizer, word_tokenizer
+from support.tokenizer import KINDS, plain_texts
 
 from sgc_runtime.constraints.canonical import (
     MAX_WINDOW_BYTES,
@@ -19,19 +19,16 @@ from sgc_runtime.constraints.canonical import (
 )
 from sgc_runtime.constraints.memo import Memo
 from sgc_runtime.tokenizer.borders import inside_character, is_border, whole_characters
-from sgc_runtime.tokenizer.tokenizer import Tokenizer, load_tokenizer
+from sgc_runtime.tokenizer.tokenizer import Tokenizer
 
-# Those whose words are cut at blanks, as every published one does it.
-CUT_AT_BLANKS = ("gpt2", "smollm", "qwen2", "llama-bpe", "gemma")
+NAMES = ("gpt2", "smollm", "qwen2", "llama-bpe", "gemma", "bytes")
 
 
 @pytest.fixture(scope="module")
 def rules(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Tokenizer, Canonical]]:
     found = {}
     for kind in KINDS:
-        folder = tmp_path_factory.mktemp(kind.name)
-        save_directory(kind, folder)
-        tokenizer = load_tokenizer(folder)
+        tokenizer = word_tokenizer(kind, tmp_path_factory.mktemp(kind.name))
         found[kind.name] = (tokenizer, Canonical(tokenizer))
     tokenizer = byte_tokenizer(tmp_path_factory.mktemp("bytes"))
     return {**found, "bytes": (tokenizer, Canonical(tokenizer))}
@@ -49,7 +46,7 @@ def windows(ids: list[int], rule: Canonical) -> list[Window]:
     return found
 
 
-@pytest.mark.parametrize("name", [*CUT_AT_BLANKS, "bytes"])
+@pytest.mark.parametrize("name", NAMES)
 @given(plain_texts())
 @settings(max_examples=40, deadline=None)
 def test_what_a_text_encodes_to_is_never_refused_at_its_end(
@@ -63,7 +60,7 @@ def test_what_a_text_encodes_to_is_never_refused_at_its_end(
     assert rule.is_canonical(window, ids[-1]) is not False
 
 
-@pytest.mark.parametrize("name", [*CUT_AT_BLANKS, "bytes"])
+@pytest.mark.parametrize("name", NAMES)
 @given(plain_texts(), st.data())
 @settings(max_examples=40, deadline=None)
 def test_exact_windows_decide_as_the_whole_text_does(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.jumps import Bench, Trace, bpe_tokenizer, byte_tokenizer, settle
-from support.tokenizer import KINDS, WORDS, save_directory
+from support.jumps import Bench, Trace, bpe_tokenizer, byte_tokenizer, settle, word_tokenizer
+from support.tokenizer import KINDS, WORDS
 
 from sgc_ir.automata.regex import regex_automaton
 from sgc_runtime.constraints.jump import Jump
@@ -18,8 +18,7 @@ from sgc_runtime.constraints.matcher import Matcher
 from sgc_runtime.models import resolve
 from sgc_runtime.tokenizer.tokenizer import load_tokenizer
 
-# Those whose words are cut at blanks, as every published one does it.
-NAMES = ("gpt2", "smollm", "qwen2", "llama-bpe", "gemma", "bytes")
+NAMES = ("gpt2", "smollm", "qwen2", "llama-bpe", "gemma", "mistral", "bytes")
 
 CHARACTER = (
     r'\{\n    "name": "[\w\d\s]{1,16}",\n'
@@ -56,10 +55,7 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bench]:
     found = {"bytes": Bench(byte_tokenizer(tmp_path_factory.mktemp("bytes")))}
     for kind in KINDS:
         if kind.name in NAMES:
-            save_directory(kind, tmp_path_factory.mktemp(kind.name))
-            folder = tmp_path_factory.mktemp(kind.name)
-            save_directory(kind, folder)
-            found[kind.name] = Bench(load_tokenizer(folder))
+            found[kind.name] = Bench(word_tokenizer(kind, tmp_path_factory.mktemp(kind.name)))
     return found
 
 
