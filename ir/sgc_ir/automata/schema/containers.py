@@ -32,6 +32,7 @@ from sgc_ir.automata.schema.keywords import (
     names,
     unsupported,
 )
+from sgc_ir.automata.schema.scalars import readable
 
 if TYPE_CHECKING:
     from sgc_ir.automata.schema.forms import Forms, Place
@@ -145,7 +146,10 @@ class Containers:
             ).items()
         }
         patterns = tuple(
-            (pattern, child(value, below(where, "patternProperties", pattern), base))
+            (
+                readable(pattern, below(where, "patternProperties", pattern)),
+                child(value, below(where, "patternProperties", pattern), base),
+            )
             for pattern, value in mapping(
                 schema.get("patternProperties", {}), below(where, "patternProperties")
             ).items()

@@ -21,6 +21,13 @@ def split(value: Fraction) -> tuple[str, str]:
     return str(whole), digits
 
 
+def _inside(
+    value: Fraction, low: Fraction | None, low_open: bool, high: Fraction | None, high_open: bool
+) -> bool:
+    above = low is None or low < value or (low == value and not low_open)
+    return above and (high is None or high > value or (high == value and not high_open))
+
+
 class Decimals:
     """Makes the expressions of one pool."""
 
@@ -42,23 +49,23 @@ class Decimals:
     def free(self) -> Node:
         """Any number that a double holds."""
         pool = self._pool
-        up = pool.union(
-            [
-                self._digits(1, 2, pool.epsilon),
-                pool.sequence(self._span("1", "2"), self._digits(2, 2, pool.epsilon)),
-            ]
-        )
-        down = pool.string("-", self._digits(1, 3, pool.epsilon))
-        power = self._pool.sequence(
-            pool.union([pool.string("e"), pool.string("E")]),
-            pool.union([up, pool.string("+", up), down]),
-        )
-        end = pool.sequence(self._fraction, pool.optional(power))
-        short = self._digits(0, 7, end)
+        one = self._ending(307)
+        short = self._digits(1, 7, self._ending(299))
         long = self._digits(8, _DIGITS, self._fraction)
-        rest = pool.union([short, long])
-        number = pool.union([pool.string("0", end), self._span("1", "9", rest)])
+        number = pool.union(
+            [pool.string("0", one), self._span("1", "9", pool.union([one, short, long]))]
+        )
         return pool.union([number, pool.string("-", number)])
+
+    def _ending(self, highest: int) -> Node:
+        """A fraction and a power of ten, each there or not."""
+        pool = self._pool
+        up = pool.sequence(pool.optional(pool.string("+")), self.integers(0, highest))
+        down = pool.string("-", self._digits(1, 3, pool.epsilon))
+        leading = pool.sequence(pool.optional(pool.string("+")), pool.string("0", self._digit))
+        letter = pool.union([pool.string("e"), pool.string("E")])
+        power = pool.sequence(letter, pool.union([up, leading, down]))
+        return pool.sequence(self._fraction, pool.optional(power))
 
     def short(self) -> Node:
         """Numbers of so few digits that different ones are different doubles."""
@@ -93,6 +100,8 @@ class Decimals:
             begin, is_open = (-high, high_open) if high is not None and high < 0 else (zero, True)
             negative = self._positive(begin, is_open, end, low_open)
             parts.append(self._pool.string("-", negative))
+        if _inside(zero, low, low_open, high, high_open):
+            parts.append(self._pool.string("-0", self._below("", False)))
         return self._pool.union(parts)
 
     def _positive(

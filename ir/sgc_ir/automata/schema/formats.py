@@ -83,3 +83,13 @@ FORMATS: dict[str, tuple[str, int | None]] = {
 # Names that other specifications (OpenAPI) give to widths of numbers and encodings of strings; no
 # draft of JSON Schema knows them, so they are annotations.
 UNCHECKED = frozenset("int32 int64 float double byte binary password".split())
+
+# Patterns that are found in every text that a checker accepts for the format: what may not be of
+# the format has none. The others are checked by packages that need not be installed.
+WIDE = {
+    "date": rf"\A(?:{_DATE})\Z",
+    "email": "@",
+    "ipv4": rf"\A(?:{_IPV4})\Z",
+    "ipv6": ":",
+    "uuid": r"\A[\s\S]{8}-",
+}

@@ -1,8 +1,8 @@
 """Expressions for JSON numbers: exact ranges, multiples and exclusions over decimal digits.
 
-Bounds are compared digit by digit; a multiple is a remainder that the digits carry along. Numbers
-under a bound are written without exponent, free ones with or without, never beyond what a double
-holds.
+Bounds are compared digit by digit; a multiple is a remainder that the digits carry along. Free
+numbers and those under a bound are written with or without an exponent, never beyond what a double
+holds; those that have to be multiples, or not to be something, without one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.schema.cells import Numbers
 from sgc_ir.automata.schema.decimals import Decimals, split
+from sgc_ir.automata.schema.exponents import scientific
 from sgc_ir.automata.schema.words import words
 from sgc_ir.errors import ConstraintError
 
@@ -60,6 +61,9 @@ class NumberTexts:
     def _spellings(self, value: Fraction) -> Node:
         """`value` with any number of zeros at the end of its fraction."""
         pool = self._pool
+        if value == 0:
+            zero = self._decimals.between(value, False, value, False)
+            return pool.union([zero, pool.string("-", zero)])
         whole, digits = split(abs(value))
         zeros = pool.repeat(pool.string("0"), 0, None)
         tail = pool.string("." + digits, zeros)
@@ -75,7 +79,11 @@ class NumberTexts:
             return self._decimals.free()
         low, low_open = _float_bound(cell.low, cell.low_open, math.inf)
         high, high_open = _float_bound(cell.high, cell.high_open, -math.inf)
-        return self._decimals.between(low, low_open, high, high_open)
+        plain = self._decimals.between(low, low_open, high, high_open)
+        if narrow:
+            return plain
+        scaled = scientific(self._pool, self._decimals, (low, low_open), (high, high_open))
+        return self._pool.union([plain, scaled])
 
     # Multiples
 

@@ -8,6 +8,7 @@ text; where it is not to be met, the wider reading holds. So `jsonschema`, which
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from sgc_ir.automata.limits import Limits
 from sgc_ir.automata.regex_parse import parse
@@ -27,11 +28,15 @@ from sgc_ir.automata.utf8 import ALL_CHARS, intersect, union
 _ANY = Times(Chars(ALL_CHARS), 0, None)
 
 
+@lru_cache(maxsize=4096)
 def search_piece(pattern: str, met: bool, limits: Limits) -> Piece:
     """What whole texts look like in which `pattern` is found.
 
     Args:
         met: whether the texts are wanted (narrow reading) or forbidden (wide reading).
+
+    Raises:
+        ConstraintError: the pattern is malformed, or has a construct that is not supported.
     """
     tree, flags = parse(pattern, limits)
     python = read(tree, flags)

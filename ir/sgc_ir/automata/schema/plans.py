@@ -14,7 +14,7 @@ from sgc_ir.automata.schema.keywords import unsupported
 from sgc_ir.automata.schema.strings import StringTexts, found
 from sgc_ir.errors import ConstraintError
 
-_MAX_CLASSES = 256  # of names that are not declared, by the patterns that they meet
+_MAX_CLASSES = 64  # of names that are not declared, by the patterns that they meet
 _MAX_CONTAINS = 3
 
 

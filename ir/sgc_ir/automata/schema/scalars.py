@@ -7,8 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from sgc_ir.automata.limits import DEFAULT_LIMITS
 from sgc_ir.automata.schema.cells import ALL, NONE, Form, Numbers, Strings
-from sgc_ir.automata.schema.formats import FORMATS, UNCHECKED
+from sgc_ir.automata.schema.formats import FORMATS, UNCHECKED, WIDE
 from sgc_ir.automata.schema.keywords import (
     TYPES,
     count,
@@ -17,6 +18,8 @@ from sgc_ir.automata.schema.keywords import (
     text,
     unsupported,
 )
+from sgc_ir.automata.schema.patterns import search_piece
+from sgc_ir.errors import ConstraintError
 
 Handler = Callable[[dict[str, Any], str, bool], Form]  # schema, pointer of the keyword, sign
 
@@ -94,8 +97,18 @@ def _length(word: str, upper: bool) -> Handler:
 
 
 def _pattern(schema: dict[str, Any], where: str, sign: bool) -> Form:
-    pattern = text(schema["pattern"], where)
+    pattern = readable(text(schema["pattern"], where), where)
     return _strings(Strings(patterns=frozenset({(pattern, sign)})), sign)
+
+
+def readable(pattern: str, where: str) -> str:
+    """`pattern`, which is looked at already here so that a refusal has its place."""
+    try:
+        search_piece(pattern, True, DEFAULT_LIMITS)
+    except ConstraintError as error:
+        reason = f"the pattern {pattern!r}: {error}"
+        raise ConstraintError(reason, kind=error.kind, where=where) from error
+    return pattern
 
 
 def _format(schema: dict[str, Any], where: str, sign: bool) -> Form:
@@ -104,9 +117,11 @@ def _format(schema: dict[str, Any], where: str, sign: bool) -> Form:
         return ALL if sign else NONE
     if name not in FORMATS:
         raise unsupported(f"the format {name!r}", where)
-    if not sign:
-        raise unsupported("the negation of a format", where)
-    return _strings(Strings(formats=frozenset({name})), sign)
+    if sign:
+        return _strings(Strings(formats=frozenset({name})), sign)
+    if name not in WIDE:
+        raise unsupported(f"the negation of the format {name!r}", where)
+    return _strings(Strings(patterns=frozenset({(WIDE[name], False)})), sign)
 
 
 HANDLERS: dict[str, Handler] = {

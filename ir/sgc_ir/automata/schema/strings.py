@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterator
 
-from sgc_ir.automata.limits import Limits
+from sgc_ir.automata.limits import DEFAULT_LIMITS
 from sgc_ir.automata.nodes import Epsilon, Node, Repeat, Span
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.regex import piece_expression
@@ -109,7 +109,7 @@ class StringTexts:
         key = (pattern, met)
         found = self._patterns.get(key)
         if found is None:
-            piece = search_piece(pattern, met, self._pool.limits)
+            piece = search_piece(pattern, met, DEFAULT_LIMITS)
             name = f"{self._name}.p{met:d}{pattern}"
             found = piece_expression(self.spelling, piece, name)
             if not met:
@@ -121,7 +121,7 @@ class StringTexts:
         found = self._formats.get(name)
         if found is None:
             pattern, longest = FORMATS[name]
-            tree, flags = parse(pattern, Limits())
+            tree, flags = parse(pattern, DEFAULT_LIMITS)
             piece = read(tree, flags & ~re.UNICODE | re.ASCII)
             found = piece_expression(self.spelling, piece, f"{self._name}.f{name}")
             if longest is not None:
