@@ -9,19 +9,22 @@ from typing import Any
 import regex
 
 from sgc_ir.errors import InputError
+from sgc_runtime.tokenizer.regex_begins import NoAutomaton, RegexBegins, states_of
 
-_SEARCH_LIMIT_S = 1.0  # a search takes microseconds, but for patterns that backtrack for ever
+_SEARCH_LIMIT_S = 0.1  # a search takes microseconds, but for patterns that backtrack for ever
 
 
 class RegexStop:
     """A stop pattern, in the syntax of Python's `re`, that is searched again after each token.
 
-    The `regex` package searches: unlike `re` it can be told to give up, and it knows partial
-    matches, that is from where on a match is still possible; this narrows the next search and
-    holds back streamed text. What it cannot read is left to `re`.
+    An automaton tells where a match begins, and from where on one is still possible, which narrows
+    what is held back of streamed text; each character is looked at once. Patterns that have none
+    (back-references, assertions about what stands before, hundreds of states) are searched by the
+    `regex` package: unlike `re` it can be told to give up, and it knows partial matches, too. What
+    it cannot read is left to `re`.
 
     Raises (`find` and `first_possible`):
-        InputError: the search in one text takes longer than a second.
+        InputError: without an automaton, the search in one text takes longer than 0.1 seconds.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -29,31 +32,58 @@ class RegexStop:
         self._compiled = _compile(pattern)
         self._partial = _compile_partial(pattern)
         self._first = 0  # no match begins in front of it, whatever follows
+        self._begins: RegexBegins | None = None
+        self._has_automaton = states_of(pattern) is not None
 
     def find(self, text: str, first: int) -> tuple[int, int] | None:
-        """Begin and end of the leftmost match in `text` that begins at `first` or later."""
+        """Begin and end of the leftmost match in `text` that begins at `first` or later.
+
+        From call to call `text` grows, and `first` is the same.
+        """
+        if self._has_automaton:
+            try:
+                return self._find_by_automaton(text, first)
+            except NoAutomaton:
+                self._has_automaton, self._begins = False, None
         first = max(first, self._first)
         if self._partial is None:
             found = self._compiled.search(text, first)
         else:
-            found = self._search(text, first, partial=False)
+            found = self._within_limit(self._partial.search, text, first)
         return None if found is None else found.span()
+
+    def _find_by_automaton(self, text: str, first: int) -> tuple[int, int] | None:
+        if self._begins is None:
+            self._begins = RegexBegins(self.pattern, first)
+        self._begins.take(text)
+        begin = self._begins.matched()
+        if begin is None or begin > len(text):
+            return None
+        found = None
+        if self._partial is not None:
+            found = self._within_limit(self._partial.match, text, begin)
+        if found is None:
+            found = self._compiled.match(text, begin)
+        assert found is not None, "the automaton is that of the pattern"
+        return found.span()
 
     def first_possible(self, text: str, first: int) -> int:
         """The earliest position from `first` on at which more text may give a match.
 
         Call it only after `find` found nothing in the same text.
         """
+        if self._begins is not None:
+            return min(self._begins.earliest(), len(text))
         first = max(first, self._first)
         if self._partial is None:
             return min(first, len(text))
-        found = self._search(text, first, partial=True)
+        found = self._within_limit(self._partial.search, text, first, partial=True)
         self._first = len(text) if found is None else found.start()
         return min(self._first, len(text))
 
-    def _search(self, text: str, first: int, partial: bool) -> Any:
+    def _within_limit(self, look: Any, text: str, first: int, **options: Any) -> Any:
         try:
-            return self._partial.search(text, first, partial=partial, timeout=_SEARCH_LIMIT_S)
+            return look(text, first, timeout=_SEARCH_LIMIT_S, **options)
         except TimeoutError as error:
             raise InputError(
                 f"stop_regex={self.pattern[:60]!r} takes longer than {_SEARCH_LIMIT_S:g} s on "
