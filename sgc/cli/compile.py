@@ -18,9 +18,17 @@ from sgc.cli.common import PATH, debug_option, quiet_option
     metavar="NAME=JSON",
     help="Fix an argument while compiling; may be given again.",
 )
+@click.option(
+    "--tokenizer",
+    metavar="M",
+    help="Make the automata and first masks of the program's constraints for model M, so that runs "
+    "find them, and check max_tokens against them.",
+)
 @quiet_option("Say nothing when it worked.")
 @debug_option
-def command(program: str, output: Path, bind: tuple[str, ...], quiet: bool) -> None:
+def command(
+    program: str, output: Path, bind: tuple[str, ...], tokenizer: str | None, quiet: bool
+) -> None:
     """Trace PROGRAM and write its graph to a file that runs without the program's source.
 
     A program that cannot be compiled is refused with file, line and expression, and nothing is
@@ -37,6 +45,10 @@ def command(program: str, output: Path, bind: tuple[str, ...], quiet: bool) -> N
     check_output(output, {"program": split_name(program)[0]})
     with notes_on_stderr(quiet):
         compiled = compile_source(program, values)
+    if tokenizer is not None:
+        from sgc.cli.prepare import prepare
+
+        prepare(compiled.graph, tokenizer, quiet)
     with writing(output):
         compiled.save(output)
     if not quiet:

@@ -11,11 +11,8 @@ from sgc_kernels.cache_dir import cache_dir
 from sgc_kernels.weights.native import keep_code_in
 from sgc_runtime.cache.kv_pool import KVPool
 from sgc_runtime.cache.radix_tree import Ids
-from sgc_runtime.constraints.canonical import Canonical
 from sgc_runtime.constraints.compiler import ConstraintCompiler, Tools
-from sgc_runtime.constraints.mask_files import MaskFiles
-from sgc_runtime.constraints.token_trie import TokenTrie
-from sgc_runtime.constraints.vocabulary import Vocabulary as ConstraintVocabulary
+from sgc_runtime.constraints.of_tokenizer import constraint_tools
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore, Model
 from sgc_runtime.engine.engine import Engine
@@ -84,9 +81,7 @@ class LoadedEngine:
 
     def _constraint_tools(self) -> Tools:
         num_ids = min(self.vocab_size, self.vocabulary.vocab_size)
-        trie = TokenTrie([self.vocabulary.token_bytes(token) for token in range(num_ids)])
-        masks = ConstraintVocabulary(trie, files=MaskFiles(cache_dir() / "masks"))
-        return Tools(masks, Canonical(self.vocabulary), self.prefixes)
+        return constraint_tools(self.vocabulary, num_ids, self.prefixes)
 
     def close(self) -> None:
         """End the engine; calls in flight fail. Masks that were made are kept for later runs."""
