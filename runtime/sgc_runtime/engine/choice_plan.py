@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sgc_ir.errors import BackendError
 from sgc_runtime.cache.radix_tree import Ids, common_prefix
 from sgc_runtime.engine.request import Prefix
 from sgc_runtime.engine.seams import Seams
@@ -34,7 +35,12 @@ def plan_choices(stream: TokenStream, seams: Seams, choices: Sequence[str]) -> C
     """Encode each choice behind the prompt of `stream`, which stays as it is.
 
     Blanks that end the prompt count as part of each choice.
+
+    Raises:
+        BackendError: no choice, or one without text.
     """
+    if not all(choices) or not choices:
+        raise BackendError("a select needs choices, each with some text; drop the empty one")
     probe = stream.fork()
     blanks = _strip_blanks(probe, seams)
     bos = seams.vocabulary.bos_id

@@ -21,7 +21,8 @@ class Place:
         requests: those that end here, by arrival.
         classes: children by the number of binary digits of their `count`, so that a heaviest
             child (within a factor of two) is found, and kept up to date, without a search.
-        active: the child below which a request was served last, while any waits there.
+        active: the child below which a request was served last, while any waits there; where a
+            path was cut in two, what it led to.
         count: requests at and below this place.
         tokens: KV slots that these need, prompts included.
     """

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tokenizer import KINDS, encode_control, encode_prompt
 
+from sgc_ir.errors import BackendError
 from sgc_runtime.engine.choice_plan import plan_choices
 from sgc_runtime.engine.seams import Seams
 from sgc_runtime.engine.stream import TokenStream
@@ -80,6 +81,17 @@ def test_never_before_a_control_token(tokenizers: dict[str, Tokenizer]) -> None:
     again = plan_choices(behind, Seams(tokenizer), ["A"])
     assert again.start == 1
     assert tokenizer.decode(again.sequences[0].tolist()) == "  A"
+
+
+@pytest.mark.parametrize("choices", [[], [""], ["A", ""]])
+@pytest.mark.parametrize("prompt", ["The fox", "The fox ", ""])
+def test_choices_without_text_are_refused(
+    tokenizers: dict[str, Tokenizer], prompt: str, choices: list[str]
+) -> None:
+    stream = TokenStream()
+    stream.append([Text(prompt)])
+    with pytest.raises(BackendError, match="each with some text"):
+        plan_choices(stream, Seams(tokenizers["smollm"]), choices)
 
 
 def test_generated_blanks_count_as_part_of_the_choice(tokenizers: dict[str, Tokenizer]) -> None:
