@@ -121,13 +121,18 @@ def settle(bench: Bench, matcher: Matcher, trace: Trace) -> list[int]:
     return matcher.ids[first:]
 
 
+def first_canonical(matcher: Matcher, order: list[int]) -> int:
+    """The first that is not known to be no canonical one; the first of all if none of 32 is."""
+    return next((t for t in order[:32] if matcher.is_canonical(t) is not False), order[0])
+
+
 def sample(matcher: Matcher, model: Model, trace: Trace) -> int:
     """Greedy: the best token of the mask that is canonical, or the end."""
     scores = model(matcher.ids)
     tokens = tokens_of(matcher.mask())
     order = tokens[np.argsort(-scores[tokens + 1], kind="stable")].tolist()
     assert order or matcher.end_allowed, "nothing may follow"
-    best = matcher.choose(order) if order else END
+    best = first_canonical(matcher, order) if order else END
     if best == END or (matcher.end_allowed and scores[0] >= scores[best + 1]):
         return END
     trace.exceptions += matcher.is_canonical(best) is False

@@ -102,10 +102,6 @@ class Canonical:
             window = _FRESH
         return self._judged.find((window, token), self._judge)
 
-    def allows(self, window: Window, token: int) -> bool:
-        """Whether `token` may follow: all but those that are known not to be canonical."""
-        return self.is_canonical(window, token) is not False
-
     def right_ids(self, window: Window) -> tuple[int, ...] | None:
         """The ids that the text of `window` encodes to; None where its own are right or may be."""
         found = self.encode_behind(window, b"")

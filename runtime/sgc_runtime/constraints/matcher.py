@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from sgc_ir.automata.automaton import DEAD
 from sgc_ir.errors import ConstraintError
@@ -12,15 +12,15 @@ from sgc_runtime.constraints.healed import prefix_mask
 from sgc_runtime.constraints.jump import Jump, Planner
 from sgc_runtime.tokenizer.borders import is_border
 
-_CANDIDATES = 32  # tried for a canonical one before the best is taken as it is
-
 
 class Matcher:
     """One sample's place in a constraint; all of it is a function of the ids taken so far.
 
     The order of calls: `jump` until it gives None, each followed by `apply`; then, unless
-    `is_final`, one token out of `mask` (or EOS, where `end_allowed`), by `choose`; `accept`; and
-    so on. The text of the ids begins with `healed`, where ids of the prompt were taken back.
+    `is_final`, one token out of `mask` (or EOS, where `end_allowed`), the best that `is_canonical`
+    does not deny; `accept`; and so on. A token that it denies may be taken where there is no
+    other: a jump then puts canonical ids for the same text in its place. The text of the ids
+    begins with `healed`, where ids of the prompt were taken back.
 
     Args:
         planner: the constraint over the tokenizer; shared by all its samples.
@@ -101,41 +101,19 @@ class Matcher:
         """Whether `token` is in the mask."""
         return self._after(self._states[-1], token) is not None
 
-    def choose(self, candidates: Iterable[int]) -> int:
-        """The first of `candidates` that is canonical behind the ids so far.
-
-        Args:
-            candidates: tokens of the mask in order of their score; at least one.
-
-        Returns:
-            The best one where none of the first `_CANDIDATES` is canonical; a jump then puts
-            canonical ids for the same text in its place.
-        """
-        window, best = self._window(), -1
-        for tried, token in enumerate(candidates):
-            if self._canonical.allows(window, token):
-                return token
-            best = token if tried == 0 else best
-            if tried + 1 == _CANDIDATES:
-                break
-        return best
-
     def is_canonical(self, token: int) -> bool | None:
         """See `Canonical.is_canonical`, behind the ids so far."""
         return self._canonical.is_canonical(self._window(), token)
 
     # -- what comes -----------------------------------------------------------------------------
 
-    def accept(self, token: int) -> bytes:
-        """Take a token, one that `allows` names; its bytes behind the healed text."""
-        before = self._states[-1]
-        after = self._after(before, token)
+    def accept(self, token: int) -> None:
+        """Take a token, one that `allows` names."""
+        after = self._after(self._states[-1], token)
         assert after is not None, "a token that the constraint does not allow"
         self.ids.append(token)
         self._states.append(after)
         self._starts.append(window_start(self.ids, self._starts[-1], self._canonical))
-        data = self._canonical.token_bytes(token)
-        return data[-before:] if before < 0 and self._healed else data
 
     def jump(self) -> Jump | None:
         """What is forced now, or None."""
@@ -143,10 +121,11 @@ class Matcher:
             return None  # without text there is no blank in front of it
         return self._planner.plan(self._window(), self.rest, self.state)
 
-    def apply(self, jump: Jump) -> list[bytes]:
-        """Roll back and append what `jump` says; the forced tokens' bytes, as of `accept`."""
+    def apply(self, jump: Jump) -> None:
+        """Roll back and append what `jump` says."""
         self.rollback(jump.rollback)
-        return [self.accept(token) for token in jump.ids]
+        for token in jump.ids:
+            self.accept(token)
 
     def rollback(self, count: int) -> None:
         """Forget the last `count` tokens."""
@@ -170,22 +149,7 @@ class Matcher:
         other._starts = list(self._starts)
         return other
 
-    @property
-    def num_healed(self) -> int:
-        """How many of the first ids hold nothing but healed text."""
-        if not self._healed:
-            return 0
-        return sum(1 for _ in self._inside_healed())
-
     # -- below ----------------------------------------------------------------------------------
-
-    def _inside_healed(self) -> Iterator[int]:
-        size = 0
-        for token in self.ids:
-            size += len(self._canonical.token_bytes(token))
-            if size > len(self._healed):
-                return
-            yield token
 
     @property
     def _has_begun(self) -> bool:
