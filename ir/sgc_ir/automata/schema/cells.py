@@ -108,12 +108,29 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """What the schema at `where` says about members: by name, by pattern, and all others."""
+    """What one schema says about members: by name, by pattern of the name, and all others."""
 
     named: Mapping[str, Goal] = field(default_factory=dict)
     patterns: tuple[tuple[str, Goal], ...] = ()
     others: Goal = ANYTHING
-    where: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Some:
+    """Some member has a name of a kind and a value that meets `goal`.
+
+    Attributes:
+        outside: the name is not one that this layer speaks of.
+        pattern: the name has it, where it is not None.
+        names: what the name meets.
+        where: pointer of the keyword that is negated so.
+    """
+
+    goal: Goal
+    where: str
+    outside: Layer = field(default_factory=Layer)
+    pattern: str | None = None
+    names: Goal = ANYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +138,8 @@ class Objects:
     """Objects by layers of members, required names, number of members and a goal for names.
 
     Attributes:
-        broken: layers of which `others` is not met by some member that is one of the others.
+        some: members that there have to be.
+        free_some: those of them that have a name that is not declared.
     """
 
     layers: tuple[Layer, ...] = ()
@@ -129,7 +147,8 @@ class Objects:
     low: int = 0
     high: int | None = None
     names: Goal = ANYTHING
-    broken: tuple[Layer, ...] = ()
+    some: tuple[Some, ...] = ()
+    free_some: tuple[Some, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,5 +356,5 @@ def meet_objects(a: Objects, b: Objects) -> Objects | None:
         low,
         high,
         both(a.names, b.names),
-        tuple(dict.fromkeys(a.broken + b.broken)),
+        tuple(dict.fromkeys(a.some + b.some)),
     )

@@ -18,6 +18,7 @@ from sgc_ir.automata.schema.cells import (
     Layer,
     Numbers,
     Objects,
+    Some,
     Strings,
     all_of,
     any_of,
@@ -164,16 +165,20 @@ class Containers:
     def _no_members(
         self, named: dict[str, Goal], patterns: tuple[tuple[str, Goal], ...], others: Goal, at: str
     ) -> Form:
-        if any(goal for _, goal in patterns):
-            raise unsupported("the negation of patternProperties", below(at, "patternProperties"))
+        negated = self._forms.negated
         cells = [
-            Objects((Layer({name: self._forms.negated(goal)}),), (name,))
+            Objects((Layer({name: negated(goal)}),), (name,))
             for name, goal in named.items()
             if goal
         ]
+        for pattern, goal in patterns:
+            if goal:
+                where = below(at, "patternProperties", pattern)
+                cells.append(Objects(some=(Some(negated(goal), where, pattern=pattern),)))
         if others:
-            outside = Layer(dict.fromkeys(named, ANYTHING), patterns, others, at)
-            cells.append(Objects(broken=(outside,)))
+            where = below(at, "additionalProperties")
+            outside = Layer(named, patterns)
+            cells.append(Objects(some=(Some(negated(others), where, outside),)))
         return _objects(cells, False)
 
     def required(self, place: Place, sign: bool) -> Form:
@@ -203,7 +208,8 @@ class Containers:
             return _objects([Objects(names=goal)], sign)
         if not goal:
             return NONE
-        raise unsupported("the negation of propertyNames", where)
+        some = Some(ANYTHING, where, names=self._forms.negated(goal))
+        return _objects([Objects(some=(some,))], sign)
 
     # Items
 

@@ -74,6 +74,14 @@ class Decimals:
         plain = pool.union([self._digits(1, 15, pool.epsilon), self._digits(1, 6, fraction)])
         return pool.sequence(pool.optional(pool.string("-")), plain)
 
+    def careful(self) -> Node:
+        """Integers, and numbers with a fraction of which a double holds every digit before the
+        point and some behind it."""
+        pool = self._pool
+        with_fraction = self._digits(1, 12, self._some)
+        plain = pool.union([self._digits(1, _DIGITS, pool.epsilon), with_fraction])
+        return pool.sequence(pool.optional(pool.string("-")), plain)
+
     def integers(self, low: int | None, high: int | None) -> Node:
         """Integers of a range."""
         pool, end = self._pool, self._pool.epsilon

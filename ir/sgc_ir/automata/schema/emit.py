@@ -54,7 +54,7 @@ class Emitter:
             for i, cell in enumerate(form.arrays)
             if tools.feasible.holds_array(cell)
         ]
-        cells = [one for cell in form.objects for one in tools.feasible.plans.unbroken(cell)]
+        cells = [one for cell in form.objects for one in tools.feasible.plans.choices(cell)]
         plans = [tools.feasible.plans.object(cell) for cell in cells]
         objects = [
             ObjectWriter(self, plan, depth, f"{name}o{i}")

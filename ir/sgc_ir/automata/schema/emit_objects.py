@@ -39,9 +39,11 @@ class ObjectWriter:
         self._keys = [spelled(text).encode() + b'"' for text, _, _ in kept]
         self._goals: list[Goal] = [goal for _, goal, _ in kept]
         self._free = [(text, goal) for text, goal in plan.free if holds(goal)]
+        self._special = [(text, goal) for text, goal in plan.special if holds(goal)]
+        self._needs_special = plan.needs_special
         self._low, self._high = plan.low, plan.high
         self._next_required, self._required_left = self._required([must for _, _, must in kept])
-        most = len(kept) if not self._free else None
+        most = len(kept) if not (self._free or self._needs_special) else None
         self._counting = self._required_left[0] < self._low or (
             self._high is not None and (most is None or most > self._high)
         )
@@ -63,7 +65,7 @@ class ObjectWriter:
         return self._state(0, False, 0)
 
     def _state(self, index: int, started: bool, count: int) -> Node:
-        if index == len(self._keys) and not self._free:
+        if index == len(self._keys) and not (self._free or self._needs_special):
             return self._close(started)
         name = f"{self._name}.{index}.{started:d}.{count}"
         return self._pool.lazy(name, lambda: self._row(index, started, count))
@@ -90,12 +92,14 @@ class ObjectWriter:
         if not self._counting:
             return first, last
         if self._high is not None:
-            if count >= self._high:
+            high = self._high - self._needs_special
+            if count >= high:
                 return 0, -1
-            if count + 1 + self._required_left[index] > self._high:
+            if count + 1 + self._required_left[index] > high:
                 first = required  # no room for a name that need not be there
         # After name k, count + 1 + (size - k - 1) + (1 if others) members can be reached.
-        return first, min(last, count + size + bool(self._free) - self._low)
+        others = bool(self._free or self._needs_special)
+        return first, min(last, count + size + others - self._low)
 
     def _choice(self, first: int, last: int, count: int) -> Node:
         if last - first < _FEW:
@@ -138,9 +142,11 @@ class ObjectWriter:
         needed = max(self._low - count, 0) if self._counting else 0
         left = None if self._high is None else self._high - count
         close = self._close(True)
-        if not self._free or left == 0:
+        if not (self._free or self._needs_special) or left == 0:
             return pool.empty if needed else self._close(started)
-        member = self._free_member()
+        if self._needs_special:
+            return self._with_special(started, left)
+        member = self._one_of(self._free)
         following = pool.literal(self._before(True), member)
         if started:
             return pool.sequence(pool.repeat(following, needed, left), close)
@@ -148,7 +154,27 @@ class ObjectWriter:
         some = pool.literal(self._before(False), pool.chain(member, more, close))
         return some if needed else pool.union([some, self._close(False)])
 
-    def _free_member(self) -> Node:
+    def _with_special(self, started: bool, left: int | None) -> Node:
+        """Members of which one is special: others, that one, and others again."""
+        pool, close = self._pool, self._close(True)
+        special, free = self._one_of(self._special), self._one_of(self._free)
+        first, later = self._before(started), self._before(True)
+        more = pool.literal(later, free)
+        if left is None:
+            rest = pool.sequence(pool.repeat(more, 0, None), close)
+            ahead = pool.chain(free, pool.repeat(more, 0, None), pool.literal(later, special), rest)
+            return pool.literal(first, pool.union([pool.sequence(special, rest), ahead]))
+        parts = []
+        for before in range(left):
+            rest = pool.sequence(pool.repeat(more, 0, left - 1 - before), close)
+            if before == 0:
+                parts.append(pool.sequence(special, rest))
+                continue
+            middle = pool.repeat(more, before - 1, before - 1)
+            parts.append(pool.chain(free, middle, pool.literal(later, special), rest))
+        return pool.literal(first, pool.union(parts))
+
+    def _one_of(self, members: list[tuple[Node, Goal]]) -> Node:
         pool = self._pool
         return pool.union(
             [
@@ -156,7 +182,7 @@ class ObjectWriter:
                     text,
                     pool.literal(self._colon, self._emitter.value(goal, self._depth + 1)),
                 )
-                for text, goal in self._free
+                for text, goal in members
             ]
         )
 

@@ -80,10 +80,10 @@ class Feasible:
             for i in range(self.plans.last_index(array) + 1):
                 yield from (goal for goal, _ in self.plans.items(array, i))
         for cell in form.objects:
-            for one in self.plans.unbroken(cell):
+            for one in self.plans.choices(cell):
                 plan = self.plans.object(one)
                 yield from plan.goals
-                yield from (goal for _, goal in plan.free)
+                yield from (goal for _, goal in plan.free + plan.special)
 
     def holds(self, goal: Goal) -> bool:
         """Whether some value meets `goal`."""
@@ -96,7 +96,7 @@ class Feasible:
             or any(
                 self.holds_object(self.plans.object(one))
                 for cell in form.objects
-                for one in self.plans.unbroken(cell)
+                for one in self.plans.choices(cell)
             )
         )
 
@@ -125,15 +125,19 @@ class Feasible:
         needed = sum(plan.required)
         if not all(ok for ok, must in zip(met, plan.required, strict=True) if must):
             return False
-        if plan.high is not None and needed > plan.high:
+        if plan.high is not None and needed + plan.needs_special > plan.high:
             return False
         free = any(self.holds(goal) for _, goal in plan.free)
+        if plan.needs_special:
+            free = any(self.holds(goal) for _, goal in plan.special)
+            if not free:
+                return False
         return sum(met) + free >= plan.low
 
     def _check_sizes(self, form: Form) -> None:
         """Refuse objects that need more members than are named, and could have them."""
         for cell in form.objects:
-            for one in self.plans.unbroken(cell) if cell.low > 1 else ():
+            for one in self.plans.choices(cell) if cell.low > 1 else ():
                 plan = self.plans.object(one)
                 named = sum(self.holds(goal) for goal in plan.goals)
                 if named + 1 < plan.low and any(self.holds(goal) for _, goal in plan.free):
@@ -196,7 +200,7 @@ class Feasible:
 
     def _no_object(self, cell: Objects, levels: int) -> bool:
         try:
-            cells = self.plans.unbroken(cell)
+            cells = self.plans.choices(cell)
         except ConstraintError as error:
             if error.kind != "unsupported":
                 raise
@@ -204,7 +208,9 @@ class Feasible:
         return all(self._no_members(self.plans.object(one), levels) for one in cells)
 
     def _no_members(self, plan: ObjectPlan, levels: int) -> bool:
-        if plan.high is not None and sum(plan.required) > plan.high:
+        if plan.high is not None and sum(plan.required) + plan.needs_special > plan.high:
+            return True
+        if plan.needs_special and all(self._no(goal, levels) for _, goal in plan.special):
             return True
         if not plan.free and len(plan.names) < plan.low:
             return True

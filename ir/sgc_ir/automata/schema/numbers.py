@@ -50,6 +50,8 @@ class NumberTexts:
         parts = [self._range(cell, narrow)]
         if step is not None:
             parts.append(self._multiple(step, cell.integral))
+            if not cell.integral:
+                parts.append(self._decimals.careful())
         for other in sorted(cell.no_steps):
             parts.append(pool.complement(self._multiple(other, False)))
         if cell.no_steps or (cell.excluded and not cell.integral):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from sgc_ir.automata.nodes import Node
-from sgc_ir.automata.schema.cells import ANYTHING, NOTHING, Arrays, Goal, Layer, Objects, both
+from sgc_ir.automata.schema.cells import ANYTHING, NOTHING, Arrays, Goal, Layer, Objects, Some, both
 from sgc_ir.automata.schema.distinct import DistinctItems
 from sgc_ir.automata.schema.forms import Forms
 from sgc_ir.automata.schema.keywords import unsupported
@@ -16,6 +16,9 @@ from sgc_ir.errors import ConstraintError
 
 _MAX_CLASSES = 64  # of names that are not declared, by the patterns that they meet
 _MAX_CONTAINS = 3
+_MAX_PLACES = 32  # of a member that there has to be, where the number of members is bounded
+
+_Classes = tuple[tuple[Node, Goal], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +29,16 @@ class ObjectPlan:
         names, goals: declared names in order, and what their values have to meet.
         required: whether each has to be there.
         free: classes of other names (from behind the first quote) with the goal of their values.
+        special: likewise, of which there has to be a member where `needs_special` is set.
         low, high: number of members.
     """
 
     names: tuple[str, ...]
     goals: tuple[Goal, ...]
     required: tuple[bool, ...]
-    free: tuple[tuple[Node, Goal], ...]
+    free: _Classes
+    special: _Classes
+    needs_special: bool
     low: int
     high: int | None
 
@@ -48,35 +54,58 @@ class Plans:
 
     # Objects
 
-    def unbroken(self, cell: Objects) -> list[Objects]:
-        """`cell` as a choice of cells without `broken` layers: the member that breaks one named."""
-        cells = [replace(cell, broken=())]
-        for layer in cell.broken:
-            bad = Forms.negated(layer.others)
-            cells = [
-                replace(
-                    one,
-                    layers=(*one.layers, Layer({name: bad})),
-                    required=tuple(dict.fromkeys((*one.required, name))),
-                )
-                for one in cells
-                for name in self._breaking(one, layer)
-            ]
+    def choices(self, cell: Objects) -> list[Objects]:
+        """`cell` as a choice of cells in which each member that there has to be is a declared one,
+        or (one at most) has a name that is not declared."""
+        if not cell.some:
+            return [cell]
+        cells = [replace(cell, some=())]
+        for some in cell.some:
+            cells = [made for one in cells for made in self._with(one, some)]
         return cells
 
-    def _breaking(self, cell: Objects, layer: Layer) -> list[str]:
+    def _with(self, cell: Objects, some: Some) -> Iterator[Objects]:
         plan = self.object(cell)
+        for name in plan.names:
+            if self._speaks_of(some, name):
+                layer = Layer({name: some.goal})
+                required = tuple(dict.fromkeys((*cell.required, name)))
+                yield replace(cell, layers=(*cell.layers, layer), required=required)
         if plan.free:
-            where = f"{layer.where}/additionalProperties"
-            raise unsupported("the negation of additionalProperties beside free names", where)
-        return [
-            name
-            for name in plan.names
-            if name not in layer.named and not any(found(p, name) for p, _ in layer.patterns)
-        ]
+            if cell.free_some or (plan.high or 0) > _MAX_PLACES:
+                raise unsupported("the negation of this keyword beside others", some.where)
+            yield replace(cell, free_some=(some,))
+
+    def _speaks_of(self, some: Some, name: str) -> bool:
+        if name in some.outside.named or any(found(p, name) for p, _ in some.outside.patterns):
+            return False
+        if some.pattern is not None and not found(some.pattern, name):
+            return False
+        return not some.names or self._named(some.names, name, None)
+
+    def _special(self, cell: Objects, plan_free: _Classes) -> _Classes:
+        """The classes of names that the one of `free_some` may have."""
+        if not cell.free_some:
+            return ()
+        (some,) = cell.free_some
+        signs = [(pattern, False) for pattern, _ in some.outside.patterns]
+        signs += [(some.pattern, True)] if some.pattern is not None else []
+        kept = []
+        for node, goal in plan_free:
+            text = self._texts.without(node, some.outside.named)
+            if some.names:
+                cells = self._forms.of(some.names).strings
+                names = [self._texts.content(one, free=False) for one in cells]
+                text = self._texts.meet([text, self._texts.union(names)])
+            for pattern, sign in signs:
+                text = self._texts.having(text, pattern, sign)
+            value = both(goal, some.goal)
+            if value != NOTHING and self._texts.is_alive(text):
+                kept.append((text, value))
+        return tuple(kept)
 
     def object(self, cell: Objects) -> ObjectPlan:
-        """The layout of a cell without `broken` layers."""
+        """The layout of one of `choices`."""
         plan = self._objects.get(cell)
         if plan is None:
             plan = self._objects[cell] = self._plan(cell)
@@ -101,11 +130,14 @@ class Plans:
         else:
             goals = [self._value_goal(cell, name) for name in names]
         required = set(cell.required)
+        free = () if listed is not None else tuple(self._free(cell, names))
         return ObjectPlan(
             tuple(names),
             tuple(goals),
             tuple(name in required for name in names),
-            () if listed is not None else tuple(self._free(cell, names)),
+            free,
+            self._special(cell, free),
+            bool(cell.free_some),
             cell.low,
             cell.high,
         )

@@ -16,7 +16,7 @@ from sgc_ir.automata.schema.cells import Strings
 from sgc_ir.automata.schema.formats import FORMATS
 from sgc_ir.automata.schema.patterns import search_piece
 from sgc_ir.automata.schema.spelling import Spelling, free_character, spelled
-from sgc_ir.automata.schema.words import words
+from sgc_ir.automata.schema.words import all_but, words
 from sgc_ir.errors import ConstraintError
 
 
@@ -56,7 +56,12 @@ class StringTexts:
     def without(self, text: Node, excluded: Collection[str]) -> Node:
         """`text`, which ends with the quote, but for these strings."""
         kept = sorted(spelled(value) for value in excluded if _encodable(value))
-        return self._pool.difference(text, self._words(kept)) if kept else text
+        if not kept:
+            return text
+        if text is not self._pool.sequence(self.spelling.text, self._quote):
+            return self._pool.difference(text, self._words(kept))
+        data, name = self._named(kept)
+        return all_but(self._pool, name, text, data)
 
     def nonempty(self, cell: Strings) -> bool:
         """Whether some string is in the cell."""
@@ -72,21 +77,33 @@ class StringTexts:
     def union(self, nodes: list[Node]) -> Node:
         return self._pool.union(nodes)
 
+    def meet(self, nodes: list[Node]) -> Node:
+        return self._pool.intersection(nodes)
+
+    def having(self, names: Node, pattern: str, met: bool) -> Node:
+        """`names` in which `pattern` is found, or is not."""
+        other = self._pool.sequence(self._pattern(pattern, met), self._quote)
+        return self._pool.intersection([names, other])
+
     def divided(
         self, names: Node, pattern: str, met: frozenset[str]
     ) -> Iterator[tuple[Node, frozenset[str]]]:
         """`names` in which `pattern` is found, and those in which it is not; empty ones left out.
         With both readings of a pattern some names are in neither."""
         for sign, kept in ((True, met | {pattern}), (False, met)):
-            other = self._pool.sequence(self._pattern(pattern, sign), self._quote)
-            part = self._pool.intersection([names, other])
+            part = self.having(names, pattern, sign)
             if self._pool.is_alive(part):
                 yield part, kept
 
     def _words(self, texts: list[str]) -> Node:
-        data = [f'{text}"'.encode() for text in texts]  # with the quote none begins another
+        data, name = self._named(texts)
+        return words(self._pool, name, data)
+
+    def _named(self, texts: list[str]) -> tuple[list[bytes], str]:
+        """The bytes of `texts`, each with the quote, so that none begins another; their name."""
+        data = [f'{text}"'.encode() for text in texts]
         digest = hashlib.blake2b(b"\0".join(data), digest_size=12).hexdigest()
-        return words(self._pool, f"{self._name}.w{digest}", data)
+        return data, f"{self._name}.w{digest}"
 
     def values(self, cell: Strings) -> list[str]:
         """The values of a cell that lists them, those that its patterns and formats allow and that

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.pool import Pool
+from sgc_ir.automata.rows import merged
 
 _FEW = 4  # so few words are a plain union
 
@@ -21,6 +22,18 @@ def words(pool: Pool, name: str, found: Sequence[bytes]) -> Node:
     if len(data) <= _FEW:
         return pool.union([pool.literal(word, pool.epsilon) for word in data])
     return _Words(pool, name, data).state(0, len(data), 0)
+
+
+def all_but(pool: Pool, name: str, text: Node, found: Sequence[bytes]) -> Node:
+    """`text` without the byte strings: outside their common prefixes it is `text` again, so a step
+    costs what branches there.
+
+    Args:
+        name: says which words and which text these are, in every process.
+        text: one that goes on without end behind each beginning of the words, so that a text is
+            left everywhere; it accepts nothing in a word's midst.
+    """
+    return _Others(pool, name, sorted(set(found))).start(text)
 
 
 def branches(
@@ -54,3 +67,38 @@ class _Words:
             (byte, byte, self.state(first, end, depth + 1))
             for byte, first, end in branches(self._data, low, high, depth)
         )
+
+
+class _Others:
+    """States of a text of which the words from `low` to `high` are still to be excluded."""
+
+    def __init__(self, pool: Pool, name: str, data: list[bytes]) -> None:
+        self._pool = pool
+        self._name = name
+        self._data = data
+
+    def start(self, text: Node) -> Node:
+        return self._state(text, 0, len(self._data), 0)
+
+    def _state(self, text: Node, low: int, high: int, depth: int) -> Node:
+        """What may follow the first `depth` bytes of a word, behind which `text` goes on."""
+        low += len(self._data[low]) == depth
+        if low == high:
+            return self._pool.empty
+        name = f"{self._name}!{low}.{high}.{depth}"
+        return self._pool.lazy(name, lambda: self._row(text, low, high, depth))
+
+    def _row(self, text: Node, low: int, high: int, depth: int) -> Row:
+        out: list[tuple[int, int, Node]] = []
+        inside = {
+            byte: (first, end) for byte, first, end in branches(self._data, low, high, depth)
+        }
+        for begin, last, following in text.row(self._pool):
+            for byte in sorted(byte for byte in inside if begin <= byte <= last):
+                if begin < byte:
+                    out.append((begin, byte - 1, following))
+                out.append((byte, byte, self._state(following, *inside[byte], depth + 1)))
+                begin = byte + 1
+            if begin <= last:
+                out.append((begin, last, following))
+        return merged(out)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 NAMES = ("a", "b", "ab", "c d", "é", 'q"')
 WORDS = ("", "a", "b", "ab", "abc", "1", "x1", "é", 'q"', "\n", "2024-02-29", "a@b.c", "127.0.0.1")
 PATTERNS = ("^a", "b$", "^[a-c]*$", "[0-9]", "^(ab|x1)$", "a|b", "^.{2}$", "^[^a]*$", "(?=.*b)a")
-FORMATS = ("date", "ipv4", "uuid", "date-time")
+FORMATS = ("date", "ipv4", "uuid", "email")
 
 numbers = st.one_of(
     st.integers(-12, 12), st.sampled_from([0.5, -0.5, 2.5, 1.25, -3.75, 10.1]), st.just(100)
@@ -77,10 +77,21 @@ def _containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         patternProperties=st.dictionaries(st.sampled_from(PATTERNS[:5]), inner, max_size=2),
         propertyNames=st.one_of(_string_schemas, st.just({"enum": ["a", "b"]})),
         minProperties=st.integers(0, 1),
-        maxProperties=_sizes,
         dependentRequired=st.dictionaries(
             names, st.lists(names, max_size=2, unique=True), max_size=1
         ),
+    )
+    counted = st.fixed_dictionaries(
+        {
+            "properties": st.dictionaries(names, inner, min_size=1, max_size=4),
+            "additionalProperties": st.just(False),
+        },
+        optional={
+            "type": st.just("object"),
+            "minProperties": _sizes,
+            "maxProperties": _sizes,
+            "required": st.lists(names, max_size=1),
+        },
     )
     arrays = _some(
         type=st.just("array"),
@@ -106,7 +117,9 @@ def _containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.fixed_dictionaries({"if": inner}, optional={"then": inner, "else": inner}),
     )
     together = st.builds(lambda first, second: {**first, **second}, objects, combined)
-    return st.one_of(objects, objects, arrays, arrays, unique, combined, branching, together)
+    return st.one_of(
+        objects, objects, counted, arrays, arrays, unique, combined, branching, together
+    )
 
 
 schemas = st.recursive(leaves, _containers, max_leaves=6)

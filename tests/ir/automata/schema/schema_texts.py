@@ -1,4 +1,4 @@
-"""Reading and sampling schema automata in tests: instances in any order of members, random texts."""
+"""Reading schema automata in tests: instances in any order of members, and random texts."""
 
 from __future__ import annotations
 
