@@ -22,6 +22,14 @@ def object_code(name: str, source: Callable[..., None], target: Target) -> bytes
     return bytes(machine.emit_object(module))
 
 
+def object_code_of_text(text: str, target: Target) -> bytes:
+    """An object file of a module that is written in LLVM's language, its instructions as they
+    stand there."""
+    module = llvm.parse_assembly(text)
+    module.verify()
+    return bytes(_machine(target).emit_object(module))
+
+
 @functools.cache
 def _machine(target: Target) -> llvm.TargetMachine:
     llvm.initialize_native_target()

@@ -8,7 +8,6 @@ from functools import cached_property
 import torch
 
 from sgc_kernels.cache_dir import cache_dir
-from sgc_kernels.weights.native import keep_code_in
 from sgc_runtime.cache.kv_pool import KVPool
 from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.constraints.compiler import ConstraintCompiler, Tools
@@ -131,7 +130,6 @@ def load_engine(
     """
     from sgc_runtime.model.loader import load_model
 
-    keep_code_in(cache_dir() / "code")
     kept_in = cache_dir() / "converted"
     loaded = load_model(path, options.dtype, options.device, options.weights, kept_in)
     model = loaded.model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,21 +18,22 @@ pytestmark = pytest.mark.skipif(
     not can_group(torch.device("cpu"), torch.bfloat16), reason="nothing is compiled here"
 )
 _PROGRAM = """
-import sys
-from pathlib import Path
 import torch
 from sgc_kernels.weights.grouped import GroupedLinear, pack, quantize
-from sgc_kernels.weights.native import keep_code_in
 torch.set_num_threads(1)
-keep_code_in(Path(sys.argv[1]))
 weight = quantize(torch.linspace(-1, 1, 16 * 64).view(16, 64), 8)
 print(GroupedLinear(pack(weight))(torch.ones(3, 64).bfloat16()).double().sum().item())
 """
 
 
 def start(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", _PROGRAM, str(folder)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "SGC_CACHE": str(folder)},
+    )
 
 
 def result(process: subprocess.Popen[str]) -> str:
@@ -48,7 +50,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def code_file(folder: Path) -> Path:
-    (file,) = folder.iterdir()
+    (file,) = (folder / "kernels").iterdir()
     return file
 
 
@@ -58,7 +60,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], str]:
 
     def run(folder: Path) -> str:
         monkeypatch.setattr(native, "_alive", {})
-        monkeypatch.setattr(native, "_directory", folder)
+        monkeypatch.setenv("SGC_CACHE", str(folder))
         weight = quantize(torch.linspace(-1, 1, 16 * 64).view(16, 64), 8)
         product = GroupedLinear(pack(weight))(torch.ones(3, 64).bfloat16())
         return f"{product.double().sum().item()}\n"
@@ -93,12 +95,12 @@ def test_old_versions_are_dropped(kept: tuple[Path, str], fresh: Fresh) -> None:
     file = code_file(folder)
     stem = file.name.rpartition("-")[0]
     for number in range(7):
-        (folder / f"{stem}-{number}.o").write_bytes(b"of an older version")
+        (file.parent / f"{stem}-{number}").write_bytes(b"of an older version")
     file.unlink()
     assert fresh(folder) == printed
     assert file.exists()
-    assert len(list(folder.iterdir())) == 4
-    for other in folder.iterdir():
+    assert len(list(file.parent.iterdir())) == 4
+    for other in file.parent.iterdir():
         if other != file:
             other.unlink()
 
