@@ -20,8 +20,8 @@ from sgc_runtime.constraints.token_masks import TokenMasks
 from sgc_runtime.sampling.healing import TokenPrefixes
 from sgc_runtime.tokenizer.borders import whole_characters
 
-_PLANS = 20_000
-_STEPS = 50_000
+_PLANS = 2048  # of each constraint, hundreds of which may be kept
+_STEPS = 4096
 
 
 class Jump(NamedTuple):
@@ -62,12 +62,16 @@ class Planner:
         masks: the constraint, its masks and its lock.
         canonical: the tokenizer's rule.
         prefixes: its tokens by their beginning.
+
+    Attributes:
+        overdue: processor time that following samples took beyond what it should, in seconds.
     """
 
     def __init__(self, masks: TokenMasks, canonical: Canonical, prefixes: TokenPrefixes) -> None:
         self.masks = masks
         self.canonical = canonical
         self.prefixes = prefixes
+        self.overdue = 0.0
         self._automaton = masks.automaton
         self._safe_ends = SafeEnds(masks.automaton, canonical, prefixes)
         self._runs: Memo[int, Run] = Memo(_PLANS)
@@ -132,7 +136,9 @@ class Planner:
     def _correct(self, window: Window, final: bool) -> Jump | None:
         """The window's own text in the ids that it encodes to, if they are others."""
         ids = self.canonical.right_ids(window)
-        return None if ids is None else _exchange(window.ids, ids, final)
+        if ids is None or (not window.exact and len(ids) > len(window.ids)):
+            return None  # more ids would move the window, and could be put right without end
+        return _exchange(window.ids, ids, final)
 
     def _complete_character(self, data: bytes, run: Run) -> Jump | None:
         """The bytes that complete a character which began out of reach, as byte tokens."""
