@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,6 +81,7 @@ class Automaton:
         if not self._pool.is_alive(start):
             raise ConstraintError("no text is legal under it", kind="unsatisfiable")
         self._pool.restart_clock()
+        self._in_step = False
         self._nodes: list[Node] = []
         self._states: dict[int, int] = {}
         self._signatures = Signatures(digest)
@@ -126,11 +128,22 @@ class Automaton:
         """Whether the row of `state` is known."""
         return self._expanded[state]
 
+    @contextmanager
+    def one_step(self) -> Iterator[None]:
+        """All that is found out inside may take as long as finding what leaves one state."""
+        self._pool.restart_clock()
+        self._in_step = True
+        try:
+            yield
+        finally:
+            self._in_step = False
+
     def expand(self, state: int) -> None:
         """Make the row of `state`."""
         if self._expanded[state]:
             return
-        self._pool.restart_clock()
+        if not self._in_step:
+            self._pool.restart_clock()
         found = [
             (low, high, self._state(node))
             for low, high, node in self._nodes[state].row(self._pool)

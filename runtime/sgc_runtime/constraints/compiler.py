@@ -180,11 +180,12 @@ class ConstraintCompiler:
         tools = self.tools
         planner = Planner(TokenMasks(automaton, tools.vocabulary), tools.canonical, tools.prefixes)
         matcher = Matcher(planner)
-        jump = matcher.jump()
-        if jump is not None:
-            matcher.apply(jump)
-        if not matcher.is_final:
-            matcher.mask()
+        with automaton.one_step():
+            jump = matcher.jump()
+            if jump is not None:
+                matcher.apply(jump)
+            if not matcher.is_final:
+                matcher.mask()
         return planner
 
     def _finish(self, job: _Job, result: Planner | SgcError) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from sgc_ir.automata.automaton import DEAD
 from sgc_ir.errors import ConstraintError
@@ -11,6 +13,8 @@ from sgc_runtime.constraints.canonical import Window, window_start
 from sgc_runtime.constraints.healed import prefix_mask
 from sgc_runtime.constraints.jump import Jump, Planner
 from sgc_runtime.tokenizer.borders import is_border
+
+_USUAL_S, _MOST_OVERDUE_S = 0.002, 3.0
 
 
 class Matcher:
@@ -58,6 +62,27 @@ class Matcher:
         # Behind each number of ids: the state; below 0: how many bytes of the prefix are missing.
         self._states = [-len(self._prefix) or first]
         self._starts = [0]  # where the window begins
+
+    @contextmanager
+    def bounded(self) -> Iterator[None]:
+        """For all that is done about one token: the time that it takes is bounded, and so is the
+        time that all samples under the constraint take beyond `_USUAL_S` a token.
+
+        Raises:
+            ConstraintError: it took longer.
+        """
+        planner, begin = self._planner, time.thread_time()
+        try:
+            with self._automaton.one_step():
+                yield
+        finally:
+            more = time.thread_time() - begin - _USUAL_S
+            planner.overdue = max(0.0, planner.overdue + more)
+        if planner.overdue > _MOST_OVERDUE_S:
+            raise ConstraintError(
+                f"following the constraint takes more than {_MOST_OVERDUE_S:g} s beyond "
+                f"{1000 * _USUAL_S:g} ms a token; make it smaller"
+            )
 
     # -- what may come ------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sgc_ir.errors import BackendError, ConstraintError
-from sgc_ir.params import CallResult, Usage
+from sgc_ir.params import CallResult, SamplingParams, Usage
 from sgc_runtime.constraints.jump import Planner
 from sgc_runtime.constraints.matcher import Matcher
 from sgc_runtime.engine.assemble import LoadedEngine
@@ -31,16 +31,18 @@ async def generate(loaded: LoadedEngine, stream: TokenStream, call: Call) -> lis
     check_params(params, loaded.vocab_size)
     prompt = stream.resolve(loaded.seams)
     check_length(len(prompt), params.max_tokens, loaded.max_positions)
-    if params.max_tokens == 0:
-        return [CallResult("", finish_reason="length") for _ in range(params.n)]
-    waiter = Waiter(loaded.engine)
+    planner = None
     try:
-        planner = await loaded.constraints.get(params) if has_constraint(params) else None
+        if has_constraint(params):
+            planner = await loaded.constraints.get(params)
+        if params.max_tokens == 0:
+            return _nothing(params, planner)
+        waiter = Waiter(loaded.engine)
         requests = [_request(loaded, stream, call, waiter, planner, i) for i in range(params.n)]
         outcomes = await waiter.run(requests)
     except ConstraintError as error:
-        if error.kind == "limit":
-            loaded.constraints.forget(params)
+        if planner is not None and error.kind == "limit" and not planner.overdue:
+            loaded.constraints.forget(params)  # it has grown to its limit in other gens, too
         raise BackendError(f"{params.constraint}: {error}") from error
     results = [_result(loaded, requests, outcomes, i, len(prompt)) for i in range(params.n)]
     if planner is not None:
@@ -49,6 +51,16 @@ async def generate(loaded: LoadedEngine, stream: TokenStream, call: Call) -> lis
         loaded.engine.core.metrics.add_call(result.usage)
     _go_on(stream, requests[0], outcomes[0])
     return results
+
+
+def _nothing(params: SamplingParams, planner: Planner | None) -> list[CallResult]:
+    """The results of a gen without any tokens."""
+    complete = (
+        planner is None
+        or (params.regex or params.grammar) is not None
+        and (Matcher(planner).end_allowed)
+    )
+    return [CallResult("", finish_reason="length", complete=complete) for _ in range(params.n)]
 
 
 def _request(

@@ -55,14 +55,16 @@ class Guide:
 
     def begin(self) -> Change:
         """Ids with which every legal text begins."""
-        return self._part(self._follow(0, -1), 0)
+        with self.matcher.bounded():
+            return self._part(self._follow(0, -1), 0)
 
     def take(self, token: int) -> Change:
         """What follows when `token` has been sampled, which no id waits for."""
         assert not self.waiting, "ids that are forced were to come first"
         before = len(self.matcher.ids)
-        self.matcher.accept(token)
-        change = self._follow(before, before)
+        with self.matcher.bounded():
+            self.matcher.accept(token)
+            change = self._follow(before, before)
         return self._part(change, change.rollback + 1)
 
     def _follow(self, before: int, sampled: int) -> Change:

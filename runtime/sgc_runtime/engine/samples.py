@@ -91,7 +91,9 @@ class Samples:
         assert row is not None
         assert watcher is not None
         assert guide is not None
-        if row.prepare():
+        with guide.matcher.bounded():
+            found = row.prepare()
+        if found:
             return True
         if not guide.matcher.end_allowed:
             raise ConstraintError(
