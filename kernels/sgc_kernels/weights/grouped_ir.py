@@ -265,13 +265,6 @@ def _fields(base: str, fields: tuple[tuple[str, str], ...]) -> str:
 def _worker(layout: Layout, wide: bool) -> str:
     """What every thread does: take tiles until none is left."""
     tile_out = TILE * (4 if wide else 2)
-    names = range(1, _BLOCK_ROWS + 1)
-    cases = " ".join(f"i64 {n}, label %rows{n}" for n in names)
-    calls = "\n".join(
-        f"rows{n}:\n  call void @rows_{n}(ptr %xr, ptr %wt, ptr %or, i64 %out_gap, i64 %groups,"
-        f" ptr %sr, ptr %bt)\n  br label %row_end"
-        for n in names
-    )
     return f"""
 define internal void @work(ptr %job) {{
 entry:
@@ -298,7 +291,30 @@ panel:
   %p_inside = icmp ult i64 %p_want, %rows
   %p_last = select i1 %p_inside, i64 %p_want, i64 %rows
   br label %tile
-tile:
+{_tile(tile_out)}
+tile_end:
+  %t_next = add i64 %t, 1
+  %t_more = icmp ult i64 %t_next, %last
+  br i1 %t_more, label %tile, label %panel_end
+panel_end:
+  %p_next = add i64 %p, {_PANEL_ROWS}
+  %p_more = icmp ult i64 %p_next, %rows
+  br i1 %p_more, label %panel, label %take
+end:
+  ret void
+}}"""
+
+
+def _tile(tile_out: int) -> str:
+    """The rows of a panel with one tile, block by block."""
+    names = range(1, _BLOCK_ROWS + 1)
+    cases = " ".join(f"i64 {n}, label %rows{n}" for n in names)
+    calls = "\n".join(
+        f"rows{n}:\n  call void @rows_{n}(ptr %xr, ptr %wt, ptr %or, i64 %out_gap, i64 %groups,"
+        f" ptr %sr, ptr %bt)\n  br label %row_end"
+        for n in names
+    )
+    return f"""tile:
   %t = phi i64 [%first, %panel], [%t_next, %tile_end]
   %wt.at = mul i64 %t, %tile_bytes
   %wt = getelementptr i8, ptr %w, i64 %wt.at
@@ -323,18 +339,7 @@ row:
 row_end:
   %r_next = add i64 %r, %n
   %r_more = icmp ult i64 %r_next, %p_last
-  br i1 %r_more, label %row, label %tile_end
-tile_end:
-  %t_next = add i64 %t, 1
-  %t_more = icmp ult i64 %t_next, %last
-  br i1 %t_more, label %tile, label %panel_end
-panel_end:
-  %p_next = add i64 %p, {_PANEL_ROWS}
-  %p_more = icmp ult i64 %p_next, %rows
-  br i1 %p_more, label %panel, label %take
-end:
-  ret void
-}}"""
+  br i1 %r_more, label %row, label %tile_end"""
 
 
 def _sums() -> str:
