@@ -57,7 +57,7 @@ def head_of(node: Node) -> Hashable:
         return (Sequence, head.id)
     if isinstance(node, Repeat):
         return (Repeat, node.body.id, None)
-    return node.id
+    return (Sequence, node.id)  # alone, or before something
 
 
 def tail_of(node: Node) -> Node:

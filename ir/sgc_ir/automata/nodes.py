@@ -168,7 +168,7 @@ class Sequence(Node):
         if isinstance(head, Repeat):
             row = head.before(pool, tail)
         else:
-            row = pool.map_row(head.row(pool), lambda node: pool.sequence(node, tail))
+            row = pool.followed(head.row(pool), tail)
         return pool.union_rows([row, tail.row(pool)]) if head.nullable else row
 
 
@@ -259,7 +259,7 @@ class Repeat(Node):
         then = pool.sequence(pool.repeat(self.body, max(self.low - 1, 0), high), tail)
         chars = self.plain()
         if chars is None:
-            return pool.map_row(self.body.row(pool), lambda node: pool.sequence(node, then))
+            return pool.followed(self.body.row(pool), then)
         return tuple(
             [
                 (low, high, then if rest is None else pool.span(rest, then))

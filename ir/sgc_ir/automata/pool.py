@@ -59,6 +59,8 @@ class Pool:
         self.tick = self._watch.tick
         self._interned: dict[Hashable, Node] = {}
         self._spans: dict[tuple[int, int], Node] = {}  # most of all, and asked for most often
+        self._followed: dict[tuple[int, int], Node] = {}
+        self._unions: dict[tuple[int, ...], Node] = {}
         self._rules: dict[str, Rule] = {}
         self._unproductive = frozenset(unproductive)
         self._count = 0
@@ -138,8 +140,18 @@ class Pool:
             if isinstance(head, Literal):
                 return self.literal(head.data, self.sequence(head.tail, tail), head.offset)
             if isinstance(head, Then):
-                return self._then(head.head, self.sequence(head.tail, tail))
+                return self.sequence(head.head, self.sequence(head.tail, tail))
+        if isinstance(head, Repeat):
+            following, rest = (tail.head, tail.tail) if isinstance(tail, Then) else (tail, None)
+            if isinstance(following, Repeat) and following.body is head.body:
+                both = self._added(head, following)
+                return both if rest is None else self._then(both, rest)
         return self._then(head, tail)
+
+    def _added(self, first: Repeat, second: Repeat) -> Node:
+        """One repetition after another of the same body."""
+        high = None if first.high is None or second.high is None else first.high + second.high
+        return self.repeat(first.body, first.low + second.low, high)
 
     def _then(self, head: Node, tail: Node) -> Node:
         key = (Then, head.id, tail.id)
@@ -207,8 +219,18 @@ class Pool:
                     kept[part.id] = part
         if self.text.id in kept:
             return self.text
+        if len(kept) <= 1:
+            return next(iter(kept.values()), self.empty)
         self.tick(len(kept))
-        parts = self._factored(kept) if len(kept) > 1 else list(kept.values())
+        key = tuple(sorted(kept))
+        found = self._unions.get(key)  # one of many stacks of an ambiguous grammar, as a rule
+        if found is None:
+            found = self._union(self._factored(kept))
+            if not self._joining:
+                self._unions[key] = found
+        return found
+
+    def _union(self, parts: list[Node]) -> Node:
         if self.epsilon in parts and any(p.nullable for p in parts if p is not self.epsilon):
             parts.remove(self.epsilon)
         if any(part.looping for part in parts):
@@ -231,22 +253,24 @@ class Pool:
         try:
             return [
                 part
-                for key, group in groups.items()
-                for part in (group if len(group) == 1 else self._joined(key, group))
+                for group in groups.values()
+                for part in (group if len(group) == 1 else self._joined(group))
             ]
         finally:
             self._joining -= 1
 
-    def _joined(self, key: Hashable, group: list[Node]) -> list[Node]:
+    def _joined(self, group: list[Node]) -> list[Node]:
         first = group[0]
         if isinstance(first, Span):
             return [self.span(first.chars, self.union([tail_of(part) for part in group]))]
         if isinstance(first, Literal):
             tails = [tail_of(part) for part in group]
             return [self.literal(first.data, self.union(tails), first.offset)]
-        if isinstance(first, Then) and not isinstance(first.head, Repeat):
-            return [self._then(first.head, self.union([tail_of(part) for part in group]))]
-        return self._merged_counts(group)
+        head = first.head if isinstance(first, Then) else first
+        if isinstance(head, Repeat):
+            return self._merged_counts(group)
+        tails = [self.epsilon if part is head else tail_of(part) for part in group]
+        return [self._then(head, self.union(tails))]
 
     def _merged_counts(self, group: list[Node]) -> list[Node]:
         """Repetitions of one body with one tail, as few as their counts allow."""
@@ -344,8 +368,17 @@ class Pool:
 
     # Derivatives
 
-    def map_row(self, row: Row, function: Callable[[Node], Node]) -> Row:
-        return merged([(low, high, function(node)) for low, high, node in row])
+    def followed(self, row: Row, tail: Node) -> Row:
+        """The row with `tail` behind each derivative."""
+        known, number = self._followed, tail.id
+        out = []
+        for low, high, node in row:
+            key = (node.id, number)
+            both = known.get(key)
+            if both is None:
+                both = known[key] = self.sequence(node, tail)
+            out.append((low, high, both))
+        return merged(out)
 
     def union_rows(self, rows: Sequence[Row]) -> Row:
         self.tick(len(rows))

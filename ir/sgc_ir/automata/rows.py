@@ -32,6 +32,8 @@ def union_of_rows(rows: Sequence[Row], union: Combine) -> Row:
     entries.sort(key=lambda entry: entry[0])
     if all(entries[i][1] < entries[i + 1][0] for i in range(len(entries) - 1)):
         return merged(entries)
+    if len(full) == 2:
+        return merged(_of_two(full[0], full[1], union))
     borders = sorted({entry[0] for entry in entries} | {entry[1] + 1 for entry in entries})
     cells: list[list[Node]] = [[] for _ in borders]
     for low, high, node in entries:
@@ -44,6 +46,35 @@ def union_of_rows(rows: Sequence[Row], union: Combine) -> Row:
             if cell
         ]
     )
+
+
+def _of_two(first: Row, second: Row, union: Combine) -> list[tuple[int, int, Node]]:
+    """The union of two rows, in one pass."""
+    out: list[tuple[int, int, Node]] = []
+    others = iter(second)
+    other = next(others, None)
+    for low, high, node in first:
+        while other is not None and other[0] <= high:
+            begin, end, rival = other
+            if end < low:
+                out.append(other)
+            else:
+                if begin < low:
+                    out.append((begin, low - 1, rival))
+                elif low < begin:
+                    out.append((low, begin - 1, node))
+                last = min(end, high)
+                out.append((max(begin, low), last, union((node, rival))))
+                low = last + 1
+                if end > high:
+                    other = (low, end, rival)
+                    break
+            other = next(others, None)
+        if low <= high:
+            out.append((low, high, node))
+    if other is not None:
+        out += [other, *others]
+    return out
 
 
 def intersection_of_rows(rows: Sequence[Row], intersection: Combine) -> Row:

@@ -10,6 +10,7 @@ from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.rows import merged
 
 _FEW = 4  # so few words are a plain union
+_NO_BRANCH = (256, 0, 0)
 
 
 def words(pool: Pool, name: str, found: Sequence[bytes]) -> Node:
@@ -90,15 +91,16 @@ class _Others:
 
     def _row(self, text: Node, low: int, high: int, depth: int) -> Row:
         out: list[tuple[int, int, Node]] = []
-        inside = {
-            byte: (first, end) for byte, first, end in branches(self._data, low, high, depth)
-        }
+        inside = branches(self._data, low, high, depth)
+        byte, first, end = next(inside)
         for begin, last, following in text.row(self._pool):
-            for byte in sorted(byte for byte in inside if begin <= byte <= last):
-                if begin < byte:
-                    out.append((begin, byte - 1, following))
-                out.append((byte, byte, self._state(following, *inside[byte], depth + 1)))
-                begin = byte + 1
+            while byte <= last:
+                if byte >= begin:
+                    if begin < byte:
+                        out.append((begin, byte - 1, following))
+                    out.append((byte, byte, self._state(following, first, end, depth + 1)))
+                    begin = byte + 1
+                byte, first, end = next(inside, _NO_BRANCH)
             if begin <= last:
                 out.append((begin, last, following))
         return merged(out)
