@@ -67,6 +67,28 @@ def exp_scalar(e: Emitter, x: ir.Value) -> ir.Value:
     return e.b.extract_element(e.exp(e.splat(x)), I32(0))
 
 
+def _store_weighted(
+    e: Emitter,
+    form: Format,
+    x: ir.Value,
+    factor: ir.Value,
+    weight: ir.Value,
+    out: ir.Value,
+    width: ir.Value,
+) -> None:
+    """`out = x * factor * weight`."""
+    size = form.num_bytes
+
+    def apply(i: ir.Value) -> None:
+        value = e.b.fmul(e.load(form, at(e, x, i, size)), factor)
+        # Rounded before the weight is applied, as the models were trained.
+        value = e.rounded(form, value)
+        value = e.b.fmul(value, e.load(form, at(e, weight, i, size)))
+        e.store(form, value, at(e, out, i, size))
+
+    each(e, width, apply)
+
+
 def make_norm_row(form: Format, add: bool) -> Any:
     """`f(x, residual, weight, out, width, eps)`: RMS norm of one row, see `sgc_kernels.norm`.
 
@@ -99,15 +121,7 @@ def make_norm_row(form: Format, add: bool) -> Any:
         mean = e.b.fdiv(e.reduce(e.b.load(squares)), e.b.sitofp(width, F32))
         root = e.intrinsic("sqrt.f32", F32, e.b.fadd(mean, eps))
         factor = e.splat(e.b.fdiv(F32(1.0), root))
-
-        def apply(i: ir.Value) -> None:
-            value = e.b.fmul(e.load(form, at(e, source, i, size)), factor)
-            # Rounded before the weight is applied, as the models were trained.
-            value = e.rounded(form, value)
-            value = e.b.fmul(value, e.load(form, at(e, weight, i, size)))
-            e.store(form, value, at(e, out, i, size))
-
-        each(e, width, apply)
+        _store_weighted(e, form, source, factor, weight, out, width)
 
     return norm_row
 
