@@ -40,21 +40,7 @@ def make_softmax_row() -> Any:
         total: ir.Value,
         factor: ir.Value,
     ) -> None:
-        scale = e.splat(scale)
-        low, high = (e.splat(e.b.trunc(x, I32)) for x in (low, high))
-        lanes = ir.Constant(VI32, list(range(LANES)))
-        best = e.variable(e.constant(HIDDEN))
-
-        def mask(i: ir.Value) -> None:
-            place = at(e, scores, i, 4)
-            column = e.b.add(e.splat(e.b.trunc(i, I32)), lanes)
-            seen = e.b.and_(e.b.icmp_signed(">=", column, low), e.b.icmp_signed("<", column, high))
-            score = e.b.fmul(e.raw_load(VF32, place, 4), scale)
-            score = e.b.select(seen, score, e.constant(HIDDEN))
-            e.raw_store(score, place, 4)
-            e.b.store(e.maximum(e.b.load(best), score), best)
-
-        each(e, width, mask)
+        best = _mask_scores(e, scores, width, scale, (low, high))
         base = _new_base(e, e.b.load(best), maximum, factor)
         added = e.variable(e.constant(0.0))
         shift = e.splat(base)
@@ -70,6 +56,28 @@ def make_softmax_row() -> Any:
         e.raw_store(e.b.fadd(kept, e.reduce(e.b.load(added))), total, 4)
 
     return softmax_row
+
+
+def _mask_scores(
+    e: Emitter, scores: ir.Value, width: ir.Value, scale: ir.Value, seen: tuple[ir.Value, ir.Value]
+) -> ir.Value:
+    """Scale scores, hide those outside `seen`; a variable with the largest in each lane."""
+    scale = e.splat(scale)
+    low, high = (e.splat(e.b.trunc(x, I32)) for x in seen)
+    lanes = ir.Constant(VI32, list(range(LANES)))
+    best = e.variable(e.constant(HIDDEN))
+
+    def mask(i: ir.Value) -> None:
+        place = at(e, scores, i, 4)
+        column = e.b.add(e.splat(e.b.trunc(i, I32)), lanes)
+        inside = e.b.and_(e.b.icmp_signed(">=", column, low), e.b.icmp_signed("<", column, high))
+        score = e.b.fmul(e.raw_load(VF32, place, 4), scale)
+        score = e.b.select(inside, score, e.constant(HIDDEN))
+        e.raw_store(score, place, 4)
+        e.b.store(e.maximum(e.b.load(best), score), best)
+
+    each(e, width, mask)
+    return best
 
 
 def make_softmax_block(pairs: bool) -> Any:

@@ -38,7 +38,6 @@ def make_scores_few(target: Target, form: Format, head_dim: int, rows: int) -> A
         out: ir.Value,
         gap: ir.Value,
     ) -> None:
-
         def load(address: ir.Value, chunk: int) -> ir.Value:
             address = e.offset(address, chunk * width * form.num_bytes)
             return e.raw_load(VI32, address) if pairs else e.load(form, address)
@@ -54,19 +53,30 @@ def make_scores_few(target: Target, form: Format, head_dim: int, rows: int) -> A
             key = e.b.add(keys, e.b.mul(slot, stride))
             parts = [load(key, c) for c in range(chunks)]
             for r in range(rows):
-                acc = ir.Constant(VF32, [0.0] * LANES)
-                for part, query in zip(parts, queries[r], strict=True):
-                    acc = e.dot_pairs(acc, part, query) if pairs else e.fma(part, query, acc)
-                open_width = LANES
-                while open_runs[r] and open_runs[r][-1][0] == open_width:
-                    acc = e.fold(open_runs[r].pop()[1], acc, open_width)
-                    open_width //= 2
-                open_runs[r].append((open_width, acc))
+                _fold_in(e, open_runs[r], _products(e, pairs, parts, queries[r]))
         for r in range(rows):
             target = e.b.add(out, e.b.mul(gap, I64(r)))
             e.raw_store(open_runs[r][0][1], target, 4)
 
     return scores_few
+
+
+def _products(e: Emitter, pairs: bool, a: list[ir.Value], b: list[ir.Value]) -> ir.Value:
+    """Products of two vectors of numbers, in parts, added up lane by lane."""
+    acc = ir.Constant(VF32, [0.0] * LANES)
+    for x, y in zip(a, b, strict=True):
+        acc = e.dot_pairs(acc, x, y) if pairs else e.fma(x, y, acc)
+    return acc
+
+
+def _fold_in(e: Emitter, runs: list[tuple[int, ir.Value]], vector: ir.Value) -> None:
+    """Add up the lanes of 16 vectors to one with their sums: two that are equally far become one
+    at once, so that few registers are taken. `runs`: (lanes still to be added up, vector)."""
+    width = LANES
+    while runs and runs[-1][0] == width:
+        vector = e.fold(runs.pop()[1], vector, width)
+        width //= 2
+    runs.append((width, vector))
 
 
 def make_values_few(form: Format, head_dim: int, rows: int) -> Any:
