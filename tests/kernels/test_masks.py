@@ -33,14 +33,14 @@ class Table:
         alive = random.random((states, 256)) < 0.6
         self.whole = np.where(alive, random.integers(0, states, (states, 256)), -1).astype(np.int32)
         self.rows: Int32 = np.full((1, 256), UNKNOWN, np.int32)
+        self.row_of: Int32 = np.zeros(states, np.int32)
         self.expanded: list[int] = []
 
     def expand(self, state: int) -> None:
         self.expanded.append(state)
-        grown = np.full((len(self.whole), 256), UNKNOWN, np.int32)
-        grown[: len(self.rows)] = self.rows
-        grown[state] = self.whole[state]
-        self.rows = grown
+        self.rows = np.concatenate([self.rows, self.whole[state : state + 1]])
+        self.row_of = self.row_of.copy()
+        self.row_of[state] = len(self.rows) - 1
 
     def accepts(self, state: int, data: bytes) -> bool:
         for byte in data:

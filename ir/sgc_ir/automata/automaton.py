@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +22,10 @@ from sgc_ir.errors import ConstraintError
 DEAD = -1  # no text goes on from here
 UNKNOWN = -2  # not derived yet
 
-_FIRST_ROWS = 1024  # memory is taken by the rows that are written
+_FIRST = 1024  # states, and rows, whose memory is taken when they are written
 _MOST_PARTS = 8
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,9 @@ class Automaton:
         ConstraintError: no text is legal (kind "unsatisfiable"), or a limit is passed.
 
     Attributes:
-        rows: int32 [capacity, 256]: next state, `DEAD` or `UNKNOWN`; replaced when it grows. Only
-            the rows of states are written.
+        rows: int32 [rows, 256]: next state, `DEAD` or `UNKNOWN`; replaced when it grows. Row 0 is
+            that of all states that are not expanded, most as a rule: they take no memory here.
+        row_of: int32 [capacity]: the row of each state.
         accepting: bool [capacity].
         start: the first state.
     """
@@ -85,8 +89,11 @@ class Automaton:
         self._nodes: list[Node] = []
         self._states: dict[int, int] = {}
         self._signatures = Signatures(digest)
-        self.rows: npt.NDArray[np.int32] = np.empty((_FIRST_ROWS, 256), np.int32)
-        self.accepting: npt.NDArray[np.bool_] = np.zeros(_FIRST_ROWS, np.bool_)
+        self.rows: npt.NDArray[np.int32] = np.empty((_FIRST, 256), np.int32)
+        self.rows[0] = UNKNOWN
+        self._num_rows = 1
+        self.row_of: npt.NDArray[np.int32] = np.zeros(_FIRST, np.int32)
+        self.accepting: npt.NDArray[np.bool_] = np.zeros(_FIRST, np.bool_)
         self._expanded: list[bool] = []
         self.start = self._state(start)
 
@@ -97,7 +104,7 @@ class Automaton:
     @property
     def num_bytes(self) -> int:
         """Memory of the table of transitions."""
-        return len(self._nodes) * 256 * self.rows.itemsize
+        return self._num_rows * 256 * self.rows.itemsize
 
     def _state(self, node: Node) -> int:
         state = self._states.get(node.id)
@@ -108,21 +115,15 @@ class Automaton:
             raise ConstraintError(
                 f"the constraint needs more than {self._limits.states} states; make it smaller"
             )
-        if state == len(self.rows):
-            self._grow()
-        self.rows[state] = UNKNOWN
+        if state == len(self.row_of):
+            self.row_of = _grown(self.row_of)
+            self.accepting = _grown(self.accepting)
         self._nodes.append(node)
         self._expanded.append(False)
         self._states[node.id] = state
-        self.accepting[state] = node.nullable
+        if node.nullable:
+            self.accepting[state] = True
         return state
-
-    def _grow(self) -> None:
-        size = len(self.rows)
-        rows = np.empty((4 * size, 256), np.int32)
-        rows[:size] = self.rows
-        self.rows = rows
-        self.accepting = np.concatenate([self.accepting, np.zeros(3 * size, np.bool_)])
 
     def expanded(self, state: int) -> bool:
         """Whether the row of `state` is known."""
@@ -149,16 +150,26 @@ class Automaton:
             for low, high, node in self._nodes[state].row(self._pool)
             if self._pool.is_alive(node)
         ]
-        row = self.rows[state]
-        row[:] = DEAD
+        if self._num_rows == len(self.rows):
+            self.rows = _grown(self.rows)
+        row = self.rows[self._num_rows]
+        row.fill(DEAD)
         for low, high, following in found:
             row[low : high + 1] = following
+        self.row_of[state] = self._num_rows
+        self._num_rows += 1
         self._expanded[state] = True
+
+    def row(self, state: int) -> npt.NDArray[np.int32]:
+        """int32 [256]: the states behind each byte, or `DEAD`."""
+        self.expand(state)
+        row: npt.NDArray[np.int32] = self.rows[self.row_of[state]]
+        return row
 
     def step(self, state: int, byte: int) -> int:
         """The state behind one byte, or `DEAD`."""
         self.expand(state)
-        return int(self.rows[state, byte])
+        return int(self.rows[self.row_of[state], byte])
 
     def walk(self, state: int, data: bytes) -> int:
         """The state behind `data`, or `DEAD`."""
@@ -286,6 +297,13 @@ class Automaton:
             )
             for n in characters
         ]
+
+
+def _grown(table: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+    """Four times as many rows; the new ones are 0, and take no memory until they are written."""
+    grown = np.zeros((4 * len(table), *table.shape[1:]), table.dtype)
+    grown[: len(table)] = table
+    return grown
 
 
 def _is_run(node: Node) -> bool:

@@ -111,7 +111,7 @@ def _explored(
     numbers = np.full(automaton.num_states + 1, DEAD, np.int32)  # the last one is for DEAD
     for state, number in order.items():
         numbers[state] = number
-    rows = numbers[automaton.rows[waiting]]
+    rows = numbers[automaton.rows[automaton.row_of[waiting]]]
     return rows, automaton.accepting[waiting]
 
 

@@ -49,7 +49,7 @@ def head_of(node: Node) -> Hashable:
     if isinstance(node, Span):
         return (Span, node.chars.id)
     if isinstance(node, Literal):
-        return (Literal, node.data, node.offset)
+        return (Literal, node.data[node.offset])
     if isinstance(node, Sequence):
         head = node.head
         if isinstance(head, Repeat):
@@ -58,6 +58,18 @@ def head_of(node: Node) -> Hashable:
     if isinstance(node, Repeat):
         return (Repeat, node.body.id, None)
     return (Sequence, node.id)  # alone, or before something
+
+
+def shared_bytes(group: list[Literal]) -> tuple[bytes, int, int]:
+    """What all literals of a group begin with, as the end of some bytes: these, where it begins,
+    and its length."""
+    first = group[0]
+    if all(part.data == first.data and part.offset == first.offset for part in group):
+        return first.data, first.offset, len(first.data) - first.offset
+    texts = [part.data[part.offset :] for part in group]
+    low, high = min(texts), max(texts)
+    size = next((i for i in range(min(len(low), len(high))) if low[i] != high[i]), len(low))
+    return low[:size], 0, size
 
 
 def tail_of(node: Node) -> Node:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from sgc_ir.automata.emptiness import find_alive
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits, Watch
-from sgc_ir.automata.merging import absorbed, gapless, head_of, tail_of, touching
+from sgc_ir.automata.merging import absorbed, gapless, head_of, shared_bytes, tail_of, touching
 from sgc_ir.automata.nodes import (
     Complement,
     Delayed,
@@ -38,6 +38,7 @@ from sgc_ir.errors import ConstraintError
 
 _Made = TypeVar("_Made", bound=Node)
 _JOINED = 40  # unions under one another that are factored at once; the others are later
+_COPIED = 64  # bytes of a literal's rest from which on equal rests are one
 _PUSHED = 16  # a head of at most this length has its tail moved in, so that equal states are one
 
 
@@ -98,6 +99,8 @@ class Pool:
         """`data[offset:]`, then `tail`."""
         if offset == len(data) or tail is self.empty:
             return tail
+        if offset and len(data) - offset <= _COPIED:
+            data, offset = data[offset:], 0
         key = (Literal, data, offset, tail.id)
         found = self._interned.get(key)
         return found or self._keep(key, Literal(self._number(), data, offset, tail))
@@ -264,8 +267,10 @@ class Pool:
         if isinstance(first, Span):
             return [self.span(first.chars, self.union([tail_of(part) for part in group]))]
         if isinstance(first, Literal):
-            tails = [tail_of(part) for part in group]
-            return [self.literal(first.data, self.union(tails), first.offset)]
+            literals = [part for part in group if isinstance(part, Literal)]
+            data, offset, size = shared_bytes(literals)
+            rests = [self.literal(p.data, p.tail, p.offset + size) for p in literals]
+            return [self.literal(data, self.union(rests), offset)]
         head = first.head if isinstance(first, Then) else first
         if isinstance(head, Repeat):
             return self._merged_counts(group)
@@ -370,9 +375,12 @@ class Pool:
 
     def followed(self, row: Row, tail: Node) -> Row:
         """The row with `tail` behind each derivative."""
-        known, number = self._followed, tail.id
+        known, number, epsilon = self._followed, tail.id, self.epsilon
         out = []
         for low, high, node in row:
+            if isinstance(node, Span) and node.tail is epsilon:
+                out.append((low, high, self.span(node.chars, tail)))
+                continue
             key = (node.id, number)
             both = known.get(key)
             if both is None:

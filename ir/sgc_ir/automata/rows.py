@@ -28,12 +28,12 @@ def union_of_rows(rows: Sequence[Row], union: Combine) -> Row:
     full = [row for row in rows if row]
     if len(full) <= 1:
         return full[0] if full else ()
+    if len(full) == 2:
+        return merged(_of_two(full[0], full[1], union))
     entries = [entry for row in full for entry in row]
     entries.sort(key=lambda entry: entry[0])
     if all(entries[i][1] < entries[i + 1][0] for i in range(len(entries) - 1)):
         return merged(entries)
-    if len(full) == 2:
-        return merged(_of_two(full[0], full[1], union))
     borders = sorted({entry[0] for entry in entries} | {entry[1] + 1 for entry in entries})
     cells: list[list[Node]] = [[] for _ in borders]
     for low, high, node in entries:

@@ -34,8 +34,9 @@ from sgc_kernels.masks.trie_table import UNKNOWN
     BEFORE,
     FOUND,  # out: how many
     HIGH,  # most characters of a run
-) = range(0, 19 * 8, 8)
-JOB_WORDS = 19
+    ROW_OF,  # address of the row of each state
+) = range(0, 20 * 8, 8)
+JOB_WORDS = 20
 
 (LOGITS, MASKS, NUM_ROWS, NUM_COLUMNS, LOGITS_STRIDE, MASKS_STRIDE, ROW_NUMBERS) = range(0, 56, 8)
 APPLY_WORDS = 7
@@ -80,7 +81,7 @@ def walk(job: int) -> None:
     edges, skips, tokens = load_int(job + EDGE), load_int(job + SKIP), load_int(job + TOKEN)
     rows, stack, words = load_int(job + ROWS), load_int(job + STACK), load_int(job + OUT)
     spans, num_spans = load_int(job + SPANS), load_int(job + NUM_SPANS)
-    span, node = load_int(job + SPAN), load_int(job + NODE)
+    span, node, row_of = load_int(job + SPAN), load_int(job + NODE), load_int(job + ROW_OF)
     while span < num_spans:
         here = spans + 12 * span
         end = load_int32(here + 4)
@@ -93,7 +94,8 @@ def walk(job: int) -> None:
             edge = load_int32(edges + 4 * node)
             at = stack + 4 * (edge // 256)
             state = load_int32(at)
-            following = load_int32(rows + 1024 * state + 4 * (edge % 256))
+            row = rows + 1024 * load_int32(row_of + 4 * state)
+            following = load_int32(row + 4 * (edge % 256))
             if following >= 0:
                 store_int32(at + 4, following)
                 or_bit(words, load_int32(tokens + 4 * node), 1)

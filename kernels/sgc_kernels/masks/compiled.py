@@ -47,11 +47,14 @@ class CompiledMasks:
         block[job.NODE // 8], block[job.NUM_SPANS // 8] = -1, len(spans)
         block[job.SPANS // 8] = spans.ctypes.data
         call, address = self._code.call["walk"], ctypes.addressof(block)
-        rows = None
+        rows = row_of = None
         while True:
             if transitions.rows is not rows:
                 rows = transitions.rows
                 block[job.ROWS // 8] = rows.ctypes.data
+            if transitions.row_of is not row_of:
+                row_of = transitions.row_of
+                block[job.ROW_OF // 8] = row_of.ctypes.data
             call(address)
             unknown = block[job.UNKNOWN_STATE // 8]
             if unknown < 0:

@@ -68,11 +68,11 @@ def _below(nodes: Int32, number: Int32, first: Int32, child: Int32) -> Int32:
 
 
 def _step(transitions: Transitions, states: Int32, data: Int32) -> Int32:
-    following: Int32 = transitions.rows[states, data]
+    following: Int32 = transitions.rows[transitions.row_of[states], data]
     unknown = np.unique(states[following == UNKNOWN])
     for state in unknown.tolist():
         transitions.expand(state)
-    return transitions.rows[states, data] if len(unknown) else following
+    return transitions.rows[transitions.row_of[states], data] if len(unknown) else following
 
 
 def copy_aliases(trie: TrieTable, words: Int32) -> None:

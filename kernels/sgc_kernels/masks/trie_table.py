@@ -22,11 +22,13 @@ class Transitions(Protocol):
     """An automaton as the walk sees it.
 
     Attributes:
-        rows: int32 [capacity, 256]: next state, `UNKNOWN` or another negative number for none;
+        rows: int32 [rows, 256]: next state, `UNKNOWN` or another negative number for none;
             `expand` may replace it.
+        row_of: int32 [capacity]: the row of each state; `expand` may replace it.
     """
 
     rows: Int32
+    row_of: Int32
 
     def expand(self, state: int) -> None:
         """Make the row of `state`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import threading
 import time
 from collections import OrderedDict
@@ -85,6 +86,8 @@ class ConstraintCompiler:
         with self._tools_lock:
             if self._tools is None:
                 self._tools = self._make_tools()
+                # A collection would hold every thread for 0.1 s to look through what is loaded.
+                gc.freeze()
             return self._tools
 
     def submit(self, params: SamplingParams) -> Future[Planner]:

@@ -85,8 +85,8 @@ def _steps(
     automaton: Automaton, states: npt.NDArray[np.int64], edges: Int32
 ) -> npt.NDArray[np.int64]:
     """The state behind one byte, for each pair."""
-    following = automaton.rows[states, edges]
+    following = automaton.rows[automaton.row_of[states], edges]
     for state in np.unique(states[following == UNKNOWN]).tolist():
         automaton.expand(state)
-    found: npt.NDArray[np.int64] = automaton.rows[states, edges].astype(np.int64)
+    found: npt.NDArray[np.int64] = automaton.rows[automaton.row_of[states], edges].astype(np.int64)
     return found

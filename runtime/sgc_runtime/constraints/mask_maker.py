@@ -100,7 +100,7 @@ class MaskMaker:
             int32 [spans, 3]: what leaves it, for the walk.
         """
         run = place.run
-        starts, others = self._row(run.rest) >= 0, np.zeros(256, np.bool_)
+        starts, others = self._automaton.row(run.rest) >= 0, np.zeros(256, np.bool_)
         for first, last in run.others:
             others[first : last + 1] = True
         low = 0 if run.others else run.low
@@ -142,8 +142,3 @@ class MaskMaker:
         states = self._automaton.behind(place.state, counts.tolist())
         found: Int32 = np.array(states, np.int32)[which]
         return found
-
-    def _row(self, state: int) -> Int32:
-        self._automaton.expand(state)
-        row: Int32 = self._automaton.rows[state]
-        return row

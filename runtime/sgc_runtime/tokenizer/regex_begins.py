@@ -101,11 +101,10 @@ class _States:
             if self._too_large:
                 raise NoAutomaton
             try:
-                self._automaton.expand(state)
+                row: list[int] = self._automaton.row(state).tolist()
             except ConstraintError as error:
                 self._too_large = True
                 raise NoAutomaton from error
-            row: list[int] = self._automaton.rows[state].tolist()
             for following in set(row) - {DEAD}:
                 self._note(following)
             self.rows[state] = row

@@ -112,17 +112,17 @@ def test_rows_say_what_ways_say() -> None:
         row = np.full(256, DEAD, np.int32)
         for low, high, following in automaton.ways(state):
             row[low : high + 1] = following
-        assert (automaton.rows[state] == row).all()
+        assert (automaton.row(state) == row).all()
 
 
 def test_states_are_unknown_until_they_are_expanded() -> None:
     automaton = regex_automaton("a[bc]{200}")  # more states than the first table holds
     assert not automaton.expanded(automaton.start)
-    assert (automaton.rows[automaton.start] == UNKNOWN).all()
+    assert (automaton.rows[automaton.row_of[automaton.start]] == UNKNOWN).all()
     state = automaton.walk(automaton.start, b"a" + b"b" * 199)
     assert automaton.expanded(automaton.start)
     assert not automaton.expanded(state)
-    assert (automaton.rows[state] == UNKNOWN).all()
+    assert (automaton.rows[automaton.row_of[state]] == UNKNOWN).all()
     assert accepts(automaton, "a" + "bc" * 100)
 
 
