@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sgc_ir.params import CHOICE_METHODS, DISTRIBUTIONS, DTYPES, JSON_STYLES
+from sgc_ir.params import CHOICE_METHODS, DISTRIBUTIONS, DTYPES, JSON_STYLES, SamplingParams
 
 MAX_PATTERN_CHARS = 1_000_000  # regex, grammar; beyond it a mistake is likelier than a pattern
 MAX_SAMPLES = 10_000  # n; each is a sequence with memory of its own
@@ -178,6 +178,38 @@ def _json_schema(name: str, value: Any) -> Any:
     except ConstraintError as error:
         raise ValueError(f"{name}={_short(value)}: {_line(error)}") from error
 
+
+def exact_problem(params: SamplingParams) -> str | None:
+    """Why a gen with these parameters cannot be `distribution="exact"`, or None."""
+    if params.distribution != "exact":
+        return None
+    name = params.constraint
+    if name == "choices":
+        return 'distribution="exact" together with choices; a select scores whole texts, drop it'
+    if name is None or (name == "dtype" and params.dtype != "bool"):
+        which = f"dtype={params.dtype}" if name else "a gen without a constraint"
+        return f'distribution="exact" needs few possible texts, {which} has too many; drop it'
+    changed = [n for n in _NOT_EXACT if getattr(params, n) != getattr(_PLAIN, n)]
+    if changed:
+        return (
+            f'distribution="exact" together with {", ".join(changed)}, which change or tell the '
+            "probabilities of single tokens; drop one of them"
+        )
+    return None
+
+
+# What has no meaning where whole texts are weighed by the model's probabilities.
+_NOT_EXACT = (
+    "min_tokens",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+    "logit_bias",
+    "ignore_eos",
+    "logprobs",
+    "top_logprobs",
+)
+_PLAIN = SamplingParams()
 
 RULES: dict[str, Callable[[str, Any], Any]] = {
     "max_tokens": _integer(0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sgc_ir.checks import exact_problem
 from sgc_ir.graph import Node
 from sgc_ir.ops import Op
 from sgc_ir.params import CONSTRAINTS, PARAM_NAMES, SamplingParams, normalize
@@ -33,6 +34,11 @@ def _parameter_problem(node: Node, syntax: bool) -> str | None:
         values = normalize(constant)
     except (ValueError, TypeError) as error:
         return str(error)
+    # A constraint that is known only later is taken for any regex.
+    later = {} if set(present) <= set(constant) else {"regex": ""}
+    problem = exact_problem(SamplingParams(**{**values, **later}))
+    if problem is not None:
+        return problem
     if not (syntax and any(name in values for name in _COMPILED)):
         return None
     from sgc_ir.automata.check import constraint_problem  # numpy and more; few programs pay

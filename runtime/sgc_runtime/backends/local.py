@@ -204,7 +204,10 @@ class LocalStream:
         self._tokens.append(texts)
 
     async def generate(self, call: Call) -> list[CallResult]:
-        from sgc_runtime.engine.generation import generate
+        if call.params.distribution == "exact":
+            from sgc_runtime.engine.exact_gen import generate_exact as generate
+        else:
+            from sgc_runtime.engine.generation import generate
 
         return await generate(await self._backend.engine(), self._tokens, call)
 

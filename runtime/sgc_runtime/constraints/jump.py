@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from sgc_ir.automata.closed import ClosedSet, closed_sets
 from sgc_runtime.constraints.canonical import Canonical, Window
 from sgc_runtime.constraints.held import SafeEnds
 from sgc_runtime.constraints.memo import Memo
@@ -21,6 +22,7 @@ from sgc_runtime.sampling.healing import TokenPrefixes
 from sgc_runtime.tokenizer.borders import whole_characters
 
 _PLANS = 2048  # of each constraint, hundreds of which may be kept
+_CLOSED = 1000
 _STEPS = 4096
 
 
@@ -77,6 +79,7 @@ class Planner:
         self._runs: Memo[int, Run] = Memo(_PLANS)
         self._plans: Memo[_Place, Jump | None] = Memo(_PLANS)
         self._steps: Memo[tuple[int, bytes], int] = Memo(_STEPS)
+        self._closed: Memo[int, list[ClosedSet]] = Memo(_CLOSED)
 
     def run(self, state: int) -> Run:
         """The forced run behind `state`."""
@@ -95,6 +98,19 @@ class Planner:
             state: behind `rest`.
         """
         return self._plans.find(_Place(window, rest, state), self._plan)
+
+    def closed_sets(self, state: int) -> list[ClosedSet]:
+        """See `sgc_ir.automata.closed`."""
+        return self._closed.find(state, self._closed_sets)
+
+    def settled(self, data: bytes, ids: tuple[int, ...], state: int) -> tuple[int, ...]:
+        """Those of `ids`, the tokens of `data`, that stay whatever follows from `state` on."""
+        with self.masks.lock:
+            return self._safe_ends.tokens(data, ids, state)
+
+    def _closed_sets(self, state: int) -> list[ClosedSet]:
+        with self.masks.lock:
+            return closed_sets(self.masks.automaton, state)
 
     def _run(self, state: int) -> Run:
         with self.masks.lock:

@@ -128,7 +128,7 @@ class Matcher:
 
     def is_canonical(self, token: int) -> bool | None:
         """See `Canonical.is_canonical`, behind the ids so far."""
-        return self._canonical.is_canonical(self._window(), token)
+        return self._canonical.is_canonical(self.window, token)
 
     # -- what comes -----------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class Matcher:
         """What is forced now, or None."""
         if self._states[-1] < 0 and self.end_allowed:
             return None  # without text there is no blank in front of it
-        return self._planner.plan(self._window(), self.rest, self.state)
+        return self._planner.plan(self.window, self.rest, self.state)
 
     def apply(self, jump: Jump) -> None:
         """Roll back and append what `jump` says."""
@@ -181,7 +181,9 @@ class Matcher:
         """Whether nothing is missing in front of the constraint's own text."""
         return self._states[-1] >= 0 or not self._healed
 
-    def _window(self) -> Window:
+    @property
+    def window(self) -> Window:
+        """The last ids, which a jump may bring into another form."""
         start, ids = self._starts[-1], self.ids
         exact = start == 0
         if not exact and start < len(ids):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from sgc_ir.checks import exact_problem
 from sgc_ir.errors import BackendError
 from sgc_ir.params import SamplingParams
-
-_ADVICE = "drop it, or use a backend that does"
 
 
 def check_params(params: SamplingParams, vocab_size: int) -> None:
     """Raise BackendError for what a gen asks and this engine cannot do."""
-    if params.distribution == "exact":
-        raise BackendError(f"the local engine does not sample exact distributions yet; {_ADVICE}")
+    problem = exact_problem(params)
+    if problem is not None:
+        raise BackendError(problem)
     _check_ids("logit_bias", map(int, params.logit_bias or {}), vocab_size)
     _check_ids("stop_token_ids", params.stop_token_ids, vocab_size)
 

@@ -38,32 +38,31 @@ async def generate(loaded: LoadedEngine, stream: TokenStream, call: Call) -> lis
         if params.max_tokens == 0:
             return _nothing(params, planner)
         waiter = Waiter(loaded.engine)
-        requests = [_request(loaded, stream, call, waiter, planner, i) for i in range(params.n)]
+        requests = [
+            sample_request(loaded, stream, call, waiter, planner, i) for i in range(params.n)
+        ]
         outcomes = await waiter.run(requests)
     except ConstraintError as error:
         if planner is not None and error.kind == "limit" and not planner.overdue:
             loaded.constraints.forget(params)  # it has grown to its limit in other gens, too
         raise BackendError(f"{params.constraint}: {error}") from error
-    results = [_result(loaded, requests, outcomes, i, len(prompt)) for i in range(params.n)]
+    results = [sample_result(loaded, requests, outcomes, i, len(prompt)) for i in range(params.n)]
     if planner is not None:
         warn_of_fight(loaded, call, requests[0])
     for result in results:
         loaded.engine.core.metrics.add_call(result.usage)
-    _go_on(stream, requests[0], outcomes[0])
+    go_on(stream, requests[0], outcomes[0])
     return results
 
 
 def _nothing(params: SamplingParams, planner: Planner | None) -> list[CallResult]:
     """The results of a gen without any tokens."""
-    complete = (
-        planner is None
-        or (params.regex or params.grammar) is not None
-        and (Matcher(planner).end_allowed)
-    )
+    cut = params.constraint in ("dtype", "json_schema")
+    complete = planner is None or (not cut and Matcher(planner).end_allowed)
     return [CallResult("", finish_reason="length", complete=complete) for _ in range(params.n)]
 
 
-def _request(
+def sample_request(
     loaded: LoadedEngine,
     stream: TokenStream,
     call: Call,
@@ -71,6 +70,7 @@ def _request(
     planner: Planner | None,
     sample: int,
 ) -> Request:
+    """What the engine is asked for one sample."""
     params = call.params
     taken_back = loaded.num_healed(stream) if params.heal else 0
     prompt, healed = np.split(stream.ids, [len(stream.ids) - taken_back])
@@ -114,13 +114,14 @@ def _guide(
     return Guide(matcher, loaded.jump, row.max_new)
 
 
-def _result(
+def sample_result(
     loaded: LoadedEngine,
     requests: list[Request],
     outcomes: list[Outcome],
     sample: int,
     num_prompt_ids: int,
 ) -> CallResult:
+    """What one of `requests` has given."""
     request = requests[sample]
     watcher = request.watcher
     assert request.row is not None
@@ -154,7 +155,8 @@ def _result(
     )
 
 
-def _go_on(stream: TokenStream, request: Request, outcome: Outcome) -> None:
+def go_on(stream: TokenStream, request: Request, outcome: Outcome) -> None:
+    """Let `stream` go on with what `request` has given."""
     watcher = request.watcher
     assert watcher is not None
     kept = watcher.num_kept_output

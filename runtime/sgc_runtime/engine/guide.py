@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 from sgc_runtime.constraints.canonical import MAX_WINDOW_IDS
@@ -42,11 +43,30 @@ class Guide:
     def __init__(self, matcher: Matcher, jumps: bool, max_ids: int) -> None:
         self.matcher, self._jumps, self._max_ids = matcher, jumps, max_ids
         self.waiting: deque[int] = deque()
+        self._given: tuple[int, ...] = ()
+        self._ends = False
+        self._pauses: Callable[[Matcher], bool] | None = None
+
+    def resume(self, ids: tuple[int, ...], ends: bool, pauses: Callable[[Matcher], bool]) -> None:
+        """Begin with `ids`, which have been chosen before.
+
+        Args:
+            ends: nothing is to follow them.
+            pauses: whether the sample stops where a matcher is, to be resumed later.
+        """
+        self._given, self._ends, self._pauses = ids, ends, pauses
 
     @property
     def is_final(self) -> bool:
         """Whether nothing may follow the ids and those that wait."""
-        return self.matcher.is_final
+        return self._ends or self.matcher.is_final
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the sample stops here, though more is to follow."""
+        if self._pauses is None or self.waiting or self.is_final:
+            return False
+        return self._pauses(self.matcher)
 
     @property
     def num_settled(self) -> int:
@@ -56,7 +76,10 @@ class Guide:
     def begin(self) -> Change:
         """Ids with which every legal text begins."""
         with self.matcher.bounded():
-            return self._part(self._follow(0, -1), 0)
+            for token in self._given:
+                self.matcher.accept(token)
+            change = Change(0, self._given, -1) if self._ends else self._follow(0, -1)
+        return self._part(change, len(self._given))
 
     def take(self, token: int) -> Change:
         """What follows when `token` has been sampled, which no id waits for."""

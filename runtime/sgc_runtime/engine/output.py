@@ -135,6 +135,10 @@ class OutputWatcher:
         """End the gen behind the last token: nothing may follow it."""
         self._end("constraint", None)
 
+    def pause(self) -> None:
+        """End here for now: text that may become a stop is not given away."""
+        self.finish_reason, self.text = "paused", self._search.text
+
     @property
     def _may_move(self) -> bool:
         """Whether tokens that are taken back may bring a stop into text that no stop may begin

@@ -78,7 +78,7 @@ class Samples:
             return True
         try:
             if not guide.waiting:
-                return self._prepare(request)
+                return not self._pause(request) and self._prepare(request)
             token = guide.waiting.popleft()
             self._push(request, token, self._logprob(request, logits, token), logits, forced=True)
         except Exception as exc:
@@ -159,6 +159,20 @@ class Samples:
         if not change.ids and not guide.waiting and guide.is_final:  # the empty text
             watcher.complete()
             self._ended(request)
+        else:
+            self._pause(request)
+
+    def _pause(self, request: Request) -> bool:
+        """End a sample that goes on in another request, where it is to; its ids count there."""
+        guide, watcher = request.guide, request.watcher
+        assert guide is not None
+        assert watcher is not None
+        if not guide.is_paused:
+            return False
+        self._metrics.completion_tokens -= len(request.output)
+        watcher.pause()
+        self._ended(request)
+        return True
 
     def _logprob(
         self, request: Request, logits: torch.Tensor | None, token: int
