@@ -93,6 +93,32 @@ class TrieTable:
         return first, child
 
     @cached_property
+    def first_bytes(self) -> dict[int, tuple[int, int]]:
+        """For each byte that a token begins with, the span of nodes [first, behind)."""
+        nodes = np.flatnonzero(self.edge < 256)
+        return {
+            byte: (node, behind)
+            for byte, node, behind in zip(
+                self.edge[nodes].tolist(), nodes.tolist(), self.skip[nodes].tolist(), strict=True
+            )
+        }
+
+    @cached_property
+    def _without(self) -> dict[int, Int32]:
+        return {}
+
+    def without(self, byte: int) -> Int32:
+        """int32 [num_words + 1]: all bits but those of the tokens that begin with `byte`."""
+        words = self._without.get(byte)
+        if words is None:
+            first, behind = self.first_bytes[byte]
+            kept = np.ones(32 * (self.num_words + 1), np.bool_)
+            kept[self.token[first:behind]] = False
+            kept[self.aliases[:, 1]] = kept[self.aliases[:, 0]]
+            words = self._without[byte] = np.packbits(kept, bitorder="little").view(np.int32)
+        return words
+
+    @cached_property
     def addresses(self) -> tuple[int, int, int, int]:
         """Of edge, skip, token and aliases in memory."""
         edge, skip, token, aliases = (

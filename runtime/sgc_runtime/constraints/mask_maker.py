@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,10 @@ _FEW_NODES = 100
 _FEW_NODES_OF_WIDE = 24
 _WIDE = 20
 _MANY_NODES = 8192  # from which on a table of the set is made
+_MANY_BYTES = 64  # that lead on, from which on a like state is looked for
+
+
+Known = Callable[[int], Int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +52,53 @@ class MaskMaker:
         self._parts: dict[int, list[tuple[int, CharRun | None]]] = {}
         self._walked: set[int] = set()  # states before runs that are walked nevertheless
 
-    def make(self, state: int) -> Int32:
-        """The mask in `state`, and one word more."""
+    def make(self, state: int, known: Known) -> Int32:
+        """The mask in `state`.
+
+        Args:
+            known: gives the masks of other states.
+        """
         words = self._trie.empty_words()
         self._places, self._spans = {}, []
         if not self._takes(state, 0, self._trie.num_nodes):
-            self._spans.append((0, self._trie.num_nodes, state))
+            like = self._like(state)
+            if like is None:
+                self._spans.append((0, self._trie.num_nodes, state))
+            else:
+                other, differing = like
+                words[:-1] = known(other)
+                for byte in differing:
+                    words &= self._trie.without(byte)
+                self._spans = [(*self._trie.first_bytes[byte], state) for byte in differing]
+        self._walk(words)
+        return words[:-1]
+
+    def _like(self, state: int) -> tuple[int, list[int]] | None:
+        """A state before a run that goes on as `state` does behind most bytes, and the bytes that
+        tokens begin with for which it does not: inside a name that must not be one of some, most
+        bytes lead to where any name may follow."""
+        row = self._automaton.row(state)
+        alive = row[row >= 0]
+        if len(alive) < _MANY_BYTES:
+            return None
+        following, counts = np.unique(alive, return_counts=True)
+        other = int(following[counts.argmax()])
+        if other == state or self._parts_of(other)[0][1] is None or other in self._walked:
+            return None
+        differing = np.flatnonzero(row != self._automaton.row(other)).tolist()
+        spans = self._trie.first_bytes
+        differing = [byte for byte in differing if byte in spans]
+        nodes = sum(spans[byte][1] - spans[byte][0] for byte in differing)
+        return (other, differing) if 2 * nodes < self._trie.num_nodes else None
+
+    def _walk(self, words: Int32) -> None:
+        """Allow what the places and spans that are noted lead to."""
         while self._spans or self._places:
             places, spans = list(self._places.values()), np.array(self._spans, np.int32)
             self._places, self._spans = {}, []
             leaving = [self._leave(place, words) for place in places]
             spans = np.concatenate([spans.reshape(-1, 3), *leaving])
             self._vocabulary.walks.walk(self._trie, self._automaton, spans, words, self._takes)
-        return words
 
     def _takes(self, state: int, first: int, behind: int) -> bool:
         """Whether the nodes below one that led to `state` are looked at as runs."""

@@ -107,4 +107,4 @@ class TokenMasks:
         if packed is not None:
             return cache.put(name, unpack(packed))
         self._new.add(name)
-        return cache.put(name, self._maker.make(state)[:-1])
+        return cache.put(name, self._maker.make(state, self._find))
