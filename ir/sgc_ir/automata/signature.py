@@ -8,6 +8,8 @@ from weakref import WeakKeyDictionary
 from sgc_ir.automata.nodes import (
     Complement,
     Delayed,
+    Empty,
+    Epsilon,
     Intersection,
     Lazy,
     Literal,
@@ -21,6 +23,11 @@ from sgc_ir.automata.nodes import (
 from sgc_ir.automata.utf8 import CharSet
 
 _SIZE = 16
+_TYPES = (
+    *(Empty, Epsilon, Literal, Span, Sequence, Union, Intersection),
+    *(Complement, Repeat, Delayed, Lazy, Reference),
+)
+_NAMES: dict[type[Node], bytes] = {kind: kind.__name__.encode() + b"\0" for kind in _TYPES}
 _sets: WeakKeyDictionary[CharSet, bytes] = WeakKeyDictionary()
 
 
@@ -41,37 +48,43 @@ class Signatures:
         stack = [node]
         while stack:
             top = stack[-1]
-            missing = [part for part in _parts(top) if part.id not in known]
-            if missing and top.id not in known:
+            if top.id in known:
+                stack.pop()
+                continue
+            parts = _parts(top)
+            missing = [part for part in parts if part.id not in known]
+            if missing:
                 stack += missing
                 continue
+            known[top.id] = self._digest(top, [known[part.id] for part in parts])
             stack.pop()
-            if top.id not in known:
-                known[top.id] = self._digest(top)
         return known[node.id]
 
-    def _digest(self, node: Node) -> bytes:
-        parts = [self._nodes[part.id] for part in _parts(node)]
+    def _digest(self, node: Node, parts: list[bytes]) -> bytes:
         if isinstance(node, Union | Intersection):
             parts.sort()  # they stand in the order of making
-        data = [type(node).__name__.encode(), *parts, self._own(node)]
-        return hashlib.blake2b(b"\0".join(data), digest_size=_SIZE).digest()
+        data = b"".join((_NAMES[type(node)], *parts, self._own(node)))
+        return hashlib.blake2b(data, digest_size=_SIZE).digest()
 
     def _own(self, node: Node) -> bytes:
-        if isinstance(node, Literal):
-            return node.data[node.offset :]
+        """What is the node's own; of a type, everything before it has one length, or nothing is
+        its own."""
         if isinstance(node, Span):
             return _of_set(node.chars)
-        if isinstance(node, Complement):
-            return b"" if node.rest is None else _of_set(node.rest)
+        if isinstance(node, Literal):
+            return node.data[node.offset :]
+        if isinstance(node, Sequence | Union | Intersection):
+            return b""
         if isinstance(node, Repeat):
             return f"{node.low},{node.high}".encode()
-        if isinstance(node, Delayed):
-            return node.name.encode()
         if isinstance(node, Lazy):
             return self._seed + node.name.encode()
         if isinstance(node, Reference):
             return self._seed + node.rule.name.encode()
+        if isinstance(node, Delayed):
+            return node.name.encode()
+        if isinstance(node, Complement):
+            return b"" if node.rest is None else _of_set(node.rest)
         return b""
 
 
