@@ -20,6 +20,7 @@ _FEW_NODES_OF_WIDE = 24
 _WIDE = 20
 _MANY_NODES = 8192  # from which on a table of the set is made
 _MANY_BYTES = 64  # that lead on, from which on a like state is looked for
+_FEW_BYTES = 16  # for which it may go on otherwise
 
 
 Known = Callable[[int], Int32]
@@ -89,7 +90,8 @@ class MaskMaker:
         spans = self._trie.first_bytes
         differing = [byte for byte in differing if byte in spans]
         nodes = sum(spans[byte][1] - spans[byte][0] for byte in differing)
-        return (other, differing) if 2 * nodes < self._trie.num_nodes else None
+        few = len(differing) <= _FEW_BYTES and 2 * nodes < self._trie.num_nodes
+        return (other, differing) if few else None
 
     def _walk(self, words: Int32) -> None:
         """Allow what the places and spans that are noted lead to."""
