@@ -12,6 +12,7 @@ import unicodedata
 
 from sgc_ir.automata.automaton import Automaton
 from sgc_ir.automata.grammar.forms import Grammar
+from sgc_ir.automata.grammar.gbnf_text import is_gbnf, read_gbnf
 from sgc_ir.automata.grammar.lark_text import read_lark
 from sgc_ir.automata.grammar.rules import expression_of
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
@@ -52,7 +53,10 @@ def read_grammar(text: str, limits: Limits = DEFAULT_LIMITS) -> Grammar:
     Raises:
         ConstraintError: the grammar is malformed, unsupported or too large.
     """
-    return read_lark(text, limits)
+    try:
+        return read_gbnf(text) if is_gbnf(text) else read_lark(text, limits)
+    except RecursionError:
+        raise ConstraintError("the grammar nests too many groups; flatten it") from None
 
 
 def _expression(pool: Pool, grammar: Grammar) -> Node:

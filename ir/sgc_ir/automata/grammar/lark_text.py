@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sgc_ir.automata.grammar.errors import malformed
 from sgc_ir.automata.grammar.forms import (
     NOTHING,
     Form,
@@ -23,11 +24,11 @@ from sgc_ir.automata.grammar.forms import (
     times,
     words,
 )
+from sgc_ir.automata.grammar.lark_size import check_size
 from sgc_ir.automata.limits import Limits
 from sgc_ir.errors import ConstraintError
 
 LIBRARIES = ("common", "lark", "python", "unicode")  # the grammars that lark ships
-_MAX_TERMINAL = 200_000  # symbols of one terminal, those it mentions written out
 _MAX_RULES = 20_000
 
 
@@ -38,11 +39,8 @@ def read_lark(text: str, limits: Limits) -> Grammar:
         ConstraintError: not a grammar ("malformed", with line and column where lark knows them),
             an import from a file or a declared terminal ("unsupported"), or one that is too large.
     """
-    loaded = _load(text)
-    try:
-        return _Reader(loaded, limits).read()
-    except RecursionError:
-        raise ConstraintError("the grammar nests too many groups; flatten it") from None
+    check_size(text)
+    return _Reader(_load(text), limits).read()
 
 
 def _load(text: str) -> Any:
@@ -51,10 +49,8 @@ def _load(text: str) -> Any:
 
     try:
         return load_grammar(text, "<string>", [_refuse_files], False)[0]
-    except ConstraintError:
+    except (ConstraintError, RecursionError):
         raise
-    except RecursionError:
-        raise ConstraintError("the grammar nests too many groups; flatten it") from None
     except UnexpectedInput as error:
         raise malformed(error, error.line, error.column) from error
     except (LarkError, AssertionError, ValueError, TypeError, IndexError, OSError) as error:
@@ -74,15 +70,6 @@ def _refuse_files(base_path: Any, grammar_path: str) -> tuple[str, str]:
         "write the rules of a file into the grammar",
         kind="unsupported",
     )
-
-
-def malformed(error: Exception, line: int | None = None, column: int | None = None) -> Exception:
-    """`error` of the reader as ours, in one line."""
-    lines = [part.strip() for part in str(error).splitlines() if part.strip()]
-    cause = lines[0].rstrip(".") if lines else type(error).__name__
-    known = isinstance(line, int) and line > 0
-    where = f"line {line}, column {column}" if known else ""
-    return ConstraintError(f"{cause[:200]}; mend the grammar", kind="malformed", where=where)
 
 
 class _Reader:
@@ -191,7 +178,6 @@ class _Reader:
                     "write its pattern",
                     kind="unsupported",
                 )
-            _check_size(name, tree)
         kept += [(name, (_alone(tree), 0)) for name, tree in self._literals.items()]
         return self._compiled(kept)
 
@@ -214,24 +200,3 @@ def _alone(tree: Any) -> Any:
     from lark import Tree
 
     return Tree("expansions", [Tree("expansion", [Tree("value", [tree])])])
-
-
-def _check_size(name: str, tree: Any) -> None:
-    """Refuse terminals that are huge once the terminals in them are written out: their trees are
-    shared, so that a short grammar can hold one without end."""
-    sizes: dict[int, int] = {}
-    stack = [tree]
-    while stack:
-        top = stack[-1]
-        children = [child for child in top.children if hasattr(child, "children")]
-        missing = [child for child in children if id(child) not in sizes]
-        if missing and id(top) not in sizes:
-            stack += missing
-            continue
-        stack.pop()
-        sizes[id(top)] = 1 + sum(sizes[id(child)] for child in children)
-    if sizes[id(tree)] > _MAX_TERMINAL:
-        raise ConstraintError(
-            f"terminal {name} has more than {_MAX_TERMINAL} parts with those it mentions; "
-            "make it smaller"
-        )
