@@ -9,6 +9,7 @@ terminal is the very regular expression that lark's parsers match.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sgc_ir.automata.grammar.errors import malformed
@@ -16,8 +17,10 @@ from sgc_ir.automata.grammar.forms import (
     NOTHING,
     Form,
     Grammar,
+    Letters,
     Name,
     Pattern,
+    Terminal,
     Word,
     options,
     series,
@@ -30,6 +33,7 @@ from sgc_ir.errors import ConstraintError
 
 LIBRARIES = ("common", "lark", "python", "unicode")  # the grammars that lark ships
 _MAX_RULES = 20_000
+_PLAIN = re.compile(r'"[^"\\\n]+"')  # strings that mean what they say, without lark's help
 
 
 def read_lark(text: str, limits: Limits) -> Grammar:
@@ -88,6 +92,7 @@ class _Reader:
             for name, parameters, tree, _ in loaded.rule_defs
         }
         self._literals: dict[str, Any] = {}
+        self._plain: dict[str, Terminal] = {}
         self._rules: dict[str, Form] = {}
         self._open: list[tuple[str, Any, dict[str, Form]]] = []
 
@@ -161,13 +166,16 @@ class _Reader:
             return self._use(str(children[0].name), given)
         if kind in ("literal", "range"):
             name = "..".join(map(str, children))
-            self._literals[name] = tree
+            if len(children) == 1 and _PLAIN.fullmatch(name):
+                self._plain[name] = Letters(name[1:-1])
+            else:
+                self._literals[name] = tree
             return Word(name)
         raise ConstraintError(f"{kind} is not supported in a rule", kind="unsupported")
 
     # Terminals
 
-    def _terminals(self) -> dict[str, Any]:
+    def _terminals(self) -> dict[str, Terminal]:
         used = {name for form in self._rules.values() for name in words(form)}
         used |= set(map(str, self._loaded.ignore))
         kept = [(name, term) for name, term in self._loaded.term_defs if name in used]
@@ -179,9 +187,9 @@ class _Reader:
                     kind="unsupported",
                 )
         kept += [(name, (_alone(tree), 0)) for name, tree in self._literals.items()]
-        return self._compiled(kept)
+        return self._plain | self._compiled(kept)
 
-    def _compiled(self, definitions: list[Any]) -> dict[str, Any]:
+    def _compiled(self, definitions: list[Any]) -> dict[str, Terminal]:
         from lark.exceptions import LarkError
         from lark.load_grammar import Grammar as Loaded
 
