@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from support.constrained import PROMPTS, REGEXES, TEMPLATES, Asked, Legal, Oracle, answer_all, asked
 from support.local import backend, gen, run, stream, tiny_folder
 
@@ -109,6 +110,43 @@ def test_greedy_is_the_best_legal_text_step_by_step(alone: list[Asked], folder: 
         prompt = PROMPTS[call.seed % len(PROMPTS)]
         expected = oracle.greedy(prompt, call.pattern, 24)
         assert list(call.result.token_ids) == expected, call.pattern
+
+
+def test_log_probabilities_of_forced_ids_are_those_of_the_model(
+    alone: list[Asked], folder: Path, reference: Any
+) -> None:
+    tokenizer = load_tokenizer(folder)
+    for call in alone:
+        if not call.params.get("logprobs"):
+            continue
+        assert call.result is not None
+        entries, ids = call.result.meta["logprobs"], list(call.result.token_ids)
+        assert [e["id"] for e in entries] == ids
+        marked = sum("forced" in e for e in entries)
+        assert marked <= call.result.usage.forced_tokens
+        prompt = tokenizer.encode(PROMPTS[call.seed % len(PROMPTS)])
+        with torch.inference_mode():
+            logits = reference(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
+        expected = logits.log_softmax(-1).gather(-1, torch.tensor(ids)[:, None])[:, 0]
+        assert [e["logprob"] for e in entries] == pytest.approx(expected.tolist(), abs=0.02)
+
+
+def test_allowed_mass_is_what_the_model_gives_to_legal_ids(
+    alone: list[Asked], folder: Path, reference: Any
+) -> None:
+    tokenizer = load_tokenizer(folder)
+    call = alone[3]  # at most the dot at its end is forced
+    assert call.result is not None
+    ids, expected = list(call.result.token_ids), 0.0
+    prompt, legal = tokenizer.encode(PROMPTS[call.seed % 4]), Legal(call.pattern, tokenizer)
+    for n in range(len(ids) - call.result.usage.forced_tokens):
+        text = b"".join(map(tokenizer.token_bytes, ids[:n]))
+        with torch.inference_mode():
+            logp = reference(torch.tensor([prompt + ids[:n]])).logits[0, -1].log_softmax(-1)
+        ends = list(tokenizer.eos_ids) if legal.complete(text) else []
+        expected += float(logp[legal.tokens(text) + ends].logsumexp(-1))
+    assert call.result.usage.forced_tokens <= 1
+    assert call.result.meta["allowed_mass"] == pytest.approx(expected, abs=0.01)
 
 
 def test_rows_with_and_without_constraints_share_a_batch(folder: Path) -> None:
