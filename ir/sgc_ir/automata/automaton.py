@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -24,6 +24,8 @@ UNKNOWN = -2  # not derived yet
 
 _FIRST = 1024  # states, and rows, whose memory is taken when they are written
 _MOST_PARTS = 8
+_MANY_STATES, _MANY_NODES = 16_384, 65_536  # from which on some may be dropped
+_RECENT = 4096  # states that somebody may just have been told of
 
 _Number = TypeVar("_Number", bound=np.generic)
 
@@ -86,20 +88,44 @@ class Automaton:
             raise ConstraintError("no text is legal under it", kind="unsatisfiable")
         self._pool.restart_clock()
         self._in_step = False
-        self._nodes: list[Node] = []
+        self._nodes: dict[int, Node] = {}
+        self._count = 0
+        self._most_states = min(_MANY_STATES, limits.states // 2)
+        self._most_nodes = max(_MANY_NODES, 2 * self._pool.num_nodes)
         self._states: dict[int, int] = {}
         self._signatures = Signatures(digest)
-        self.rows: npt.NDArray[np.int32] = np.empty((_FIRST, 256), np.int32)
-        self.rows[0] = UNKNOWN
+        self.rows = _first_rows()
         self._num_rows = 1
         self.row_of: npt.NDArray[np.int32] = np.zeros(_FIRST, np.int32)
         self.accepting: npt.NDArray[np.bool_] = np.zeros(_FIRST, np.bool_)
-        self._expanded: list[bool] = []
         self.start = self._state(start)
 
     @property
     def num_states(self) -> int:
-        return len(self._nodes)
+        """How many numbers were given to states."""
+        return self._count
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it is time to `keep` no more than is needed."""
+        return len(self._nodes) > self._most_states or self._pool.num_nodes > self._most_nodes
+
+    def keep(self, states: Iterable[int]) -> None:
+        """Drop all states but `states`, the start, and the last few that were made; and all rows.
+
+        A number that was given is never given again: a text that leads to a dropped state leads
+        to another number from now on. Nothing may be asked about dropped states.
+        """
+        recent = range(self._count - _RECENT, self._count)
+        kept = {self.start, *states, *recent} & self._nodes.keys()
+        self._nodes = {state: self._nodes[state] for state in sorted(kept)}
+        self._most_states = max(_MANY_STATES, 2 * len(kept))
+        self._states = {node.id: state for state, node in self._nodes.items()}
+        self._signatures.keep(self._pool.keep(self._nodes.values()))
+        self._most_nodes = max(_MANY_NODES, 2 * self._pool.num_nodes)
+        self.rows = _first_rows()
+        self._num_rows = 1
+        self.row_of = np.zeros(len(self.row_of), np.int32)
 
     @property
     def num_bytes(self) -> int:
@@ -110,16 +136,16 @@ class Automaton:
         state = self._states.get(node.id)
         if state is not None:
             return state
-        state = len(self._nodes)
-        if state >= self._limits.states:
+        state = self._count
+        if len(self._nodes) >= self._limits.states:
             raise ConstraintError(
                 f"the constraint needs more than {self._limits.states} states; make it smaller"
             )
         if state == len(self.row_of):
             self.row_of = _grown(self.row_of)
             self.accepting = _grown(self.accepting)
-        self._nodes.append(node)
-        self._expanded.append(False)
+        self._nodes[state] = node
+        self._count += 1
         self._states[node.id] = state
         if node.nullable:
             self.accepting[state] = True
@@ -127,7 +153,7 @@ class Automaton:
 
     def expanded(self, state: int) -> bool:
         """Whether the row of `state` is known."""
-        return self._expanded[state]
+        return bool(self.row_of[state])
 
     @contextmanager
     def one_step(self) -> Iterator[None]:
@@ -141,7 +167,7 @@ class Automaton:
 
     def expand(self, state: int) -> None:
         """Make the row of `state`."""
-        if self._expanded[state]:
+        if self.row_of[state]:
             return
         if not self._in_step:
             self._pool.restart_clock()
@@ -158,7 +184,6 @@ class Automaton:
             row[low : high + 1] = following
         self.row_of[state] = self._num_rows
         self._num_rows += 1
-        self._expanded[state] = True
 
     def row(self, state: int) -> npt.NDArray[np.int32]:
         """int32 [256]: the states behind each byte, or `DEAD`."""
@@ -297,6 +322,12 @@ class Automaton:
             )
             for n in characters
         ]
+
+
+def _first_rows() -> npt.NDArray[np.int32]:
+    rows = np.empty((_FIRST, 256), np.int32)
+    rows[0] = UNKNOWN
+    return rows
 
 
 def _grown(table: npt.NDArray[_Number]) -> npt.NDArray[_Number]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from sgc_ir.automata.nodes import Intersection, Literal, Node, Repeat, Sequence, Span
+from sgc_ir.automata.utf8 import CharSet
 
 Count = tuple[int, int | None]  # least, most (None: without end)
 
@@ -20,6 +21,12 @@ def touching(counts: Iterable[Count]) -> list[Count]:
         else:
             merged.append((low, high))
     return merged
+
+
+def added(first: Repeat, second: Repeat) -> Count:
+    """How often two repetitions of one body come, one behind the other."""
+    high = None if first.high is None or second.high is None else first.high + second.high
+    return first.low + second.low, high
 
 
 def gapless(inner: Repeat, low: int, high: int | None) -> bool:
@@ -75,3 +82,22 @@ def shared_bytes(group: list[Literal]) -> tuple[bytes, int, int]:
 def tail_of(node: Node) -> Node:
     assert isinstance(node, Span | Literal | Sequence)
     return node.tail
+
+
+def rest_of_character(parts: list[Node]) -> CharSet | None:
+    """The set that all `parts` begin with, where that is the same rest of a character."""
+    first = parts[0]
+    if not isinstance(first, Span) or not first.chars.inside:
+        return None
+    chars = first.chars
+    return chars if all(isinstance(p, Span) and p.chars is chars for p in parts) else None
+
+
+def is_text(node: Node, text: Node) -> bool:
+    """Whether every legal text (`text`) is in the set (the others of an intersection stand at the
+    same place of a character, so what is left of any character counts as well)."""
+    while isinstance(node, Span) and node.chars.full:
+        node = node.tail
+        if node is text:
+            return True
+    return node is text

@@ -55,6 +55,10 @@ class Node:
         assert self._row is not None
         return self._row
 
+    def forget_row(self) -> None:
+        """Free what `row` remembers."""
+        self._row = None
+
     def needs(self) -> tuple[Node, ...]:
         """The expressions whose rows `derive` looks at."""
         return ()

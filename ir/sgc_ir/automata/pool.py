@@ -8,11 +8,13 @@ and counted repetitions of one body merge where their counts touch.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from sgc_ir.automata.emptiness import find_alive
+from sgc_ir.automata.joining import by_head, joined
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits, Watch
-from sgc_ir.automata.merging import absorbed, gapless, head_of, shared_bytes, tail_of, touching
+from sgc_ir.automata.merging import absorbed, added, gapless, is_text, rest_of_character, tail_of
 from sgc_ir.automata.nodes import (
     Complement,
     Delayed,
@@ -29,10 +31,9 @@ from sgc_ir.automata.nodes import (
     Span,
     Union,
 )
-from sgc_ir.automata.nodes import (
-    Sequence as Then,
-)
-from sgc_ir.automata.rows import intersection_of_rows, merged, union_of_rows
+from sgc_ir.automata.nodes import Sequence as Then
+from sgc_ir.automata.parts import within
+from sgc_ir.automata.rows import complement_of_row, intersection_of_rows, merged, union_of_rows
 from sgc_ir.automata.utf8 import ANY_CHAR, CharSet, Ranges, char_set
 from sgc_ir.errors import ConstraintError
 
@@ -65,6 +66,7 @@ class Pool:
         self._rules: dict[str, Rule] = {}
         self._unproductive = frozenset(unproductive)
         self._count = 0
+        self._dropped = 0
         self._joining = 0
         self.empty: Node = self._keep("empty", Empty(self._number(), False, False))
         self.empty.alive = False
@@ -78,7 +80,7 @@ class Pool:
     def _number(self) -> int:
         self._count += 1
         self.tick()
-        if self._count > self.limits.nodes:
+        if self._count - self._dropped > self.limits.nodes:
             raise ConstraintError(
                 f"the constraint grows beyond {self.limits.nodes} expressions; make it smaller"
             )
@@ -87,7 +89,30 @@ class Pool:
     @property
     def nodes(self) -> Iterable[Node]:
         """Every expression that was made."""
-        return self._interned.values()
+        return chain(self._interned.values(), self._spans.values())
+
+    @property
+    def num_nodes(self) -> int:
+        """How many expressions are kept."""
+        return len(self._interned) + len(self._spans)
+
+    def keep(self, nodes: Iterable[Node]) -> set[int]:
+        """Drop every expression that is not in one of `nodes`, and all rows. What else still
+        holds a dropped one may go on with it: it is made anew where it is needed, as another
+        expression of the same texts.
+
+        Returns:
+            The ids of those that stay.
+        """
+        bodies = [rule.body for rule in self._rules.values() if rule.body is not None]
+        kept = within([self.empty, self.epsilon, self.text, *bodies, *nodes])
+        for node in self.nodes:
+            node.forget_row()
+        self._interned = {key: node for key, node in self._interned.items() if node.id in kept}
+        self._spans = {key: node for key, node in self._spans.items() if node.id in kept}
+        self._followed, self._unions = {}, {}
+        self._dropped = self._count - self.num_nodes
+        return kept
 
     def _keep(self, key: Hashable, node: _Made) -> _Made:
         self._interned[key] = node
@@ -147,16 +172,12 @@ class Pool:
         if isinstance(head, Repeat):
             following, rest = (tail.head, tail.tail) if isinstance(tail, Then) else (tail, None)
             if isinstance(following, Repeat) and following.body is head.body:
-                both = self._added(head, following)
-                return both if rest is None else self._then(both, rest)
-        return self._then(head, tail)
+                both = self.repeat(head.body, *added(head, following))
+                return both if rest is None else self.then(both, rest)
+        return self.then(head, tail)
 
-    def _added(self, first: Repeat, second: Repeat) -> Node:
-        """One repetition after another of the same body."""
-        high = None if first.high is None or second.high is None else first.high + second.high
-        return self.repeat(first.body, first.low + second.low, high)
-
-    def _then(self, head: Node, tail: Node) -> Node:
+    def then(self, head: Node, tail: Node) -> Node:
+        """The same as one expression, with `head` whole."""
         key = (Then, head.id, tail.id)
         found = self._interned.get(key)
         return found or self._keep(key, Then(self._number(), head, tail))
@@ -247,44 +268,18 @@ class Pool:
 
     def _factored(self, kept: dict[int, Node]) -> list[Node]:
         """`kept`, with one item for all that have one head."""
-        groups: dict[Hashable, list[Node]] = {}
-        for part in kept.values():
-            groups.setdefault(head_of(part), []).append(part)
+        groups = by_head(kept.values())
         if len(groups) == len(kept) or self._joining == _JOINED:
             return list(kept.values())
         self._joining += 1
         try:
             return [
                 part
-                for group in groups.values()
-                for part in (group if len(group) == 1 else self._joined(group))
+                for group in groups
+                for part in (group if len(group) == 1 else joined(self, group))
             ]
         finally:
             self._joining -= 1
-
-    def _joined(self, group: list[Node]) -> list[Node]:
-        first = group[0]
-        if isinstance(first, Span):
-            return [self.span(first.chars, self.union([tail_of(part) for part in group]))]
-        if isinstance(first, Literal):
-            literals = [part for part in group if isinstance(part, Literal)]
-            data, offset, size = shared_bytes(literals)
-            rests = [self.literal(p.data, p.tail, p.offset + size) for p in literals]
-            return [self.literal(data, self.union(rests), offset)]
-        head = first.head if isinstance(first, Then) else first
-        if isinstance(head, Repeat):
-            return self._merged_counts(group)
-        tails = [self.epsilon if part is head else tail_of(part) for part in group]
-        return [self._then(head, self.union(tails))]
-
-    def _merged_counts(self, group: list[Node]) -> list[Node]:
-        """Repetitions of one body with one tail, as few as their counts allow."""
-        tail = tail_of(group[0]) if isinstance(group[0], Then) else self.epsilon
-        repeats = [part.head if isinstance(part, Then) else part for part in group]
-        counts = [(part.low, part.high) for part in repeats if isinstance(part, Repeat)]
-        body = repeats[0].body if isinstance(repeats[0], Repeat) else repeats[0]
-        spans = touching(counts)
-        return [self.sequence(self.repeat(body, low, high), tail) for low, high in spans]
 
     def intersection(self, items: Iterable[Node]) -> Node:
         """What is in each of `items`."""
@@ -294,7 +289,7 @@ class Pool:
             for part in item.items if isinstance(item, Intersection) else (item,):
                 if part.alive is False:
                     return self.empty
-                if self._everything(part):
+                if is_text(part, self.text):
                     everything = part
                 else:
                     kept[part.id] = part
@@ -303,7 +298,7 @@ class Pool:
             return self.epsilon if all(part.nullable for part in parts) else self.empty
         if len(parts) <= 1:
             return parts[0] if parts else everything
-        inside = _rest_of_character(parts)
+        inside = rest_of_character(parts)
         if inside is not None:
             return self.span(inside, self.intersection([tail_of(part) for part in parts]))
         for part in parts:
@@ -314,20 +309,11 @@ class Pool:
         found = self._interned.get(key)
         return found or self._keep(key, Intersection(self._number(), tuple(parts)))
 
-    def _everything(self, node: Node) -> bool:
-        """Whether every legal text is in the set (the others of an intersection stand at the same
-        place of a character, so what is left of any character counts as well)."""
-        while isinstance(node, Span) and node.chars.full:
-            node = node.tail
-            if node is self.text:
-                return True
-        return node is self.text
-
     def complement(self, body: Node, rest: CharSet | None = None) -> Node:
         """Every legal text that is not in `body`; inside a character, `rest` completes it."""
         if body.alive is False:
             return self.text if rest is None else self.span(rest, self.text)
-        if self._everything(body):
+        if is_text(body, self.text):
             return self.empty
         if isinstance(body, Complement) and body.rest is rest:
             return body.body
@@ -399,20 +385,7 @@ class Pool:
     def complement_row(self, row: Row, rest: CharSet | None) -> Row:
         """Derivatives of a complement whose body has `row`."""
         edges = (ANY_CHAR if rest is None else rest).edges
-        out: list[tuple[int, int, Node]] = []
-        for low, high, following in edges:
-            begin = low
-            for first, last, node in row:
-                if last < begin or first > high:
-                    continue
-                if first > begin:
-                    out.append((begin, first - 1, self.complement(self.empty, following)))
-                end = min(last, high)
-                out.append((max(first, begin), end, self.complement(node, following)))
-                begin = end + 1
-            if begin <= high:
-                out.append((begin, high, self.complement(self.empty, following)))
-        return merged(out)
+        return complement_of_row(row, edges, self.empty, self.complement)
 
     def is_alive(self, node: Node) -> bool:
         """Whether some text is in the set; remembered. Raises `ConstraintError` where the answer
@@ -420,12 +393,3 @@ class Pool:
         if node.alive is None:
             find_alive(self, node)
         return bool(node.alive)
-
-
-def _rest_of_character(parts: list[Node]) -> CharSet | None:
-    """The set that all `parts` begin with, where that is the same rest of a character."""
-    first = parts[0]
-    if not isinstance(first, Span) or not first.chars.inside:
-        return None
-    chars = first.chars
-    return chars if all(isinstance(p, Span) and p.chars is chars for p in parts) else None

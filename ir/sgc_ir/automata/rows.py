@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from sgc_ir.automata.nodes import Node, Row
+from sgc_ir.automata.utf8 import CharSet
 
 Combine = Callable[[Sequence[Node]], Node]
 
@@ -94,3 +95,27 @@ def intersection_of_rows(rows: Sequence[Row], intersection: Combine) -> Row:
                 j += 1
         current = following
     return merged([(low, high, intersection(nodes)) for low, high, nodes in current])
+
+
+def complement_of_row(
+    row: Row,
+    edges: Sequence[tuple[int, int, CharSet | None]],
+    empty: Node,
+    complement: Callable[[Node, CharSet | None], Node],
+) -> Row:
+    """For each byte that a character may go on with (`edges`), the complement of the row's
+    derivative."""
+    out: list[tuple[int, int, Node]] = []
+    for low, high, following in edges:
+        begin = low
+        for first, last, node in row:
+            if last < begin or first > high:
+                continue
+            if first > begin:
+                out.append((begin, first - 1, complement(empty, following)))
+            end = min(last, high)
+            out.append((max(first, begin), end, complement(node, following)))
+            begin = end + 1
+        if begin <= high:
+            out.append((begin, high, complement(empty, following)))
+    return merged(out)

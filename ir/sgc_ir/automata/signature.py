@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from weakref import WeakKeyDictionary
 
 from sgc_ir.automata.nodes import (
@@ -20,6 +21,7 @@ from sgc_ir.automata.nodes import (
     Span,
     Union,
 )
+from sgc_ir.automata.parts import parts_of
 from sgc_ir.automata.utf8 import CharSet
 
 _SIZE = 16
@@ -51,7 +53,7 @@ class Signatures:
             if top.id in known:
                 stack.pop()
                 continue
-            parts = _parts(top)
+            parts = parts_of(top)
             missing = [part for part in parts if part.id not in known]
             if missing:
                 stack += missing
@@ -59,6 +61,10 @@ class Signatures:
             known[top.id] = self._digest(top, [known[part.id] for part in parts])
             stack.pop()
         return known[node.id]
+
+    def keep(self, numbers: Collection[int]) -> None:
+        """Forget the digests of expressions of other ids."""
+        self._nodes = {number: name for number, name in self._nodes.items() if number in numbers}
 
     def _digest(self, node: Node, parts: list[bytes]) -> bytes:
         if isinstance(node, Union | Intersection):
@@ -97,15 +103,3 @@ def _of_set(chars: CharSet) -> bytes:
         )
         known = _sets[chars] = hashlib.blake2b(data, digest_size=_SIZE).digest()
     return known
-
-
-def _parts(node: Node) -> tuple[Node, ...]:
-    if isinstance(node, Literal | Span):
-        return (node.tail,)
-    if isinstance(node, Sequence):
-        return node.head, node.tail
-    if isinstance(node, Union | Intersection):
-        return node.items
-    if isinstance(node, Complement | Repeat):
-        return (node.body,)
-    return ()

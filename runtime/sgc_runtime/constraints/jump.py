@@ -11,7 +11,9 @@ Model Programs" (jump-forward decoding); the rules that keep it exact are this p
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+from weakref import WeakSet
 
 from sgc_ir.automata.closed import ClosedSet, closed_sets
 from sgc_runtime.constraints.canonical import Canonical, Window
@@ -51,6 +53,13 @@ class Run(NamedTuple):
 _NO_BORDER = Window()  # the ids before are left as they are
 
 
+class Holder(Protocol):
+    """A sample that stands in states of the constraint."""
+
+    def held(self) -> Sequence[int]:
+        """Those that it may still ask about."""
+
+
 class _Place(NamedTuple):
     window: Window
     rest: bytes  # of a prefix that stands before the constraint's own text
@@ -79,6 +88,12 @@ class Planner:
         self._runs: Memo[int, Run] = Memo(_PLANS)
         self._plans: Memo[_Place, Jump | None] = Memo(_PLANS)
         self._steps: Memo[tuple[int, bytes], int] = Memo(_STEPS)
+        self._samples: WeakSet[Holder] = WeakSet()
+
+    def follow(self, sample: Holder) -> None:
+        """Keep the states that `sample` holds, as long as there is somebody who holds it."""
+        with self.masks.lock:
+            self._samples.add(sample)
         self._closed: Memo[int, list[ClosedSet]] = Memo(_CLOSED)
 
     def run(self, state: int) -> Run:
@@ -119,7 +134,16 @@ class Planner:
 
     def _walk(self, key: tuple[int, bytes]) -> int:
         with self.masks.lock:
+            if self._automaton.is_crowded:
+                self._drop(key[0])
             return self._automaton.walk(*key)
+
+    def _drop(self, state: int) -> None:
+        """Drop the states of long texts that no sample can come back to."""
+        held = [state, *(held for sample in self._samples for held in sample.held())]
+        self.masks.keep(held)
+        self._runs.clear()
+        self._steps.clear()
 
     def _plan(self, place: _Place) -> Jump | None:
         run = self.run(place.state)

@@ -16,6 +16,8 @@ from sgc_runtime.tokenizer.borders import is_border
 
 _USUAL_S, _MOST_OVERDUE_S = 0.002, 3.0
 
+_HELD = 256  # tokens that may be rolled back, other than all of them
+
 
 class Matcher:
     """One sample's place in a constraint; all of it is a function of the ids taken so far.
@@ -62,6 +64,7 @@ class Matcher:
         # Behind each number of ids: the state; below 0: how many bytes of the prefix are missing.
         self._states = [-len(self._prefix) or first]
         self._starts = [0]  # where the window begins
+        planner.follow(self)
 
     @contextmanager
     def bounded(self) -> Iterator[None]:
@@ -173,6 +176,10 @@ class Matcher:
         other._states = list(self._states)
         other._starts = list(self._starts)
         return other
+
+    def held(self) -> list[int]:
+        """The states to which the sample may still be rolled back; below 0: none."""
+        return [self._states[0], *self._states[-_HELD:]]
 
     # -- below ----------------------------------------------------------------------------------
 

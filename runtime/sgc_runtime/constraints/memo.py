@@ -20,6 +20,10 @@ class Memo(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._known)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._known.clear()
+
     def find(self, key: K, make: Callable[[K], V]) -> V:
         """The answer known for `key`, or that of `make`."""
         known = self._known

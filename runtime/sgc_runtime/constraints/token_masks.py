@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from threading import RLock
 
 from sgc_ir.automata.automaton import Automaton
@@ -11,6 +12,7 @@ from sgc_runtime.constraints.mask_files import pack, unpack
 from sgc_runtime.constraints.mask_maker import MaskMaker
 from sgc_runtime.constraints.vocabulary import Vocabulary
 
+_SAVED = 4096  # most masks that are written to the file at once
 _PREPARED = 8  # sets of characters whose tables are made with the automaton
 
 
@@ -82,6 +84,12 @@ class TokenMasks:
                     queue.append(next_state)
         return len(queue)
 
+    def keep(self, states: Iterable[int]) -> None:
+        """Drop what is known of all other states, see `Automaton.keep`; with the lock held."""
+        self.automaton.keep(states)
+        self._maker = MaskMaker(self.automaton, self.vocabulary)
+        self._names.clear()
+
     def save(self) -> None:
         """Write the masks that were made here, and those that were read, to the file."""
         files = self.vocabulary.files
@@ -106,5 +114,6 @@ class TokenMasks:
         packed = self._kept.get(name)
         if packed is not None:
             return cache.put(name, unpack(packed))
-        self._new.add(name)
+        if len(self._new) < _SAVED:
+            self._new.add(name)
         return cache.put(name, self._maker.make(state, self._find))

@@ -179,3 +179,39 @@ def test_languages_without_texts_are_refused(pattern: str) -> None:
     with pytest.raises(ConstraintError, match="no text is legal") as caught:
         regex_automaton(pattern)
     assert caught.value.kind == "unsatisfiable"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "piece"),
+    [(r"(?:[a-z]+ \d{1,3};){2,4000}", "ab 12;"), (r"(?:(?!ab)\w|\\n){0,9000}é", "c\\n")],
+)
+def test_states_that_nobody_needs_are_dropped(pattern: str, piece: str) -> None:
+    whole, kept = regex_automaton(pattern), regex_automaton(pattern)
+    first = there = kept.walk(kept.start, piece.encode())
+    here = whole.walk(whole.start, piece.encode())
+    most = 0
+    for at in range(1, 1200):
+        here, there = whole.walk(here, piece.encode()), kept.walk(there, piece.encode())
+        if at % 100 == 0:
+            kept.keep([there, first])
+            most = max(most, kept.num_bytes)
+            assert not kept.expanded(there)
+            assert whole.signature(here) == kept.signature(there)
+            assert whole.forced(here) == (b"", here)
+            ways = [(low, high) for low, high, _ in kept.ways(there)]
+            assert ways == [(low, high) for low, high, _ in whole.ways(here)]
+    assert most < whole.num_bytes // 20
+    again = kept.walk(first, piece.encode())
+    assert kept.signature(again) == whole.signature(whole.walk(whole.start, 2 * piece.encode()))
+    assert kept.walk(kept.start, piece.encode()) == first
+
+
+def test_long_texts_do_not_crowd() -> None:
+    automaton = regex_automaton(r"(?:[a-z]+,[0-9]+;){1,90000}")
+    state = automaton.start
+    for _ in range(9000):
+        if automaton.is_crowded:
+            automaton.keep([state])
+        state = automaton.walk(state, b"ab,1;")
+    assert automaton.num_bytes < 20 << 20
+    assert automaton.num_states > 30_000
