@@ -65,7 +65,7 @@ def schema_expression(pool: Pool, schema: Any, style: str = "spaced") -> Node:
         document = Document(schema)
         feasible = Feasible(pool, strings, numbers)
         forms = Forms(document, pool, feasible.overlap)
-        feasible.connect(forms, Plans(forms, strings))
+        feasible.connect(forms, Plans(forms, strings, numbers))
         goal = document.goal(schema, "#", "")
         if not feasible.solve(goal):
             raise ConstraintError(

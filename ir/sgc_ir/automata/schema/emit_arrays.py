@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.schema.cells import Arrays
 from sgc_ir.automata.schema.counts import ArrayCounts, State
-from sgc_ir.automata.schema.distinct import DistinctItems, Used
+from sgc_ir.automata.schema.emit_distinct import DistinctWriter
 
 if TYPE_CHECKING:
     from sgc_ir.automata.schema.emit import Emitter
@@ -28,7 +28,10 @@ class ArrayWriter:
 
     def start(self) -> Node:
         if self._distinct is not None:
-            return self._differing(0, frozenset(), self._distinct)
+            writer = DistinctWriter(
+                self._pool, self._distinct, self._name, self._before, self._close
+            )
+            return writer.state(0, frozenset())
         if self._cell.contains:
             return self._counted(self._counts.start, False)
         return self._state(0)
@@ -89,22 +92,6 @@ class ArrayWriter:
         ]
         item = pool.literal(self._before(started), pool.union(items))
         parts = [item, self._close(started)] if self._counts.ends(state) else [item]
-        return pool.union(parts).row(pool)
-
-    # With `uniqueItems`
-
-    def _differing(self, index: int, used: Used, items: DistinctItems) -> Node:
-        name = f"{self._name}.{index}u{','.join(sorted(used))}"
-        return self._pool.lazy(name, lambda: self._differing_row(index, used, items))
-
-    def _differing_row(self, index: int, used: Used, items: DistinctItems) -> Row:
-        pool = self._pool
-        texts = [
-            pool.string(text, self._differing(index + 1, used | {text}, items))
-            for text in items.choices(index, used)
-        ]
-        item = pool.literal(self._before(index > 0), pool.union(texts))
-        parts = [item, self._close(index > 0)] if items.may_end(index) else [item]
         return pool.union(parts).row(pool)
 
     def _before(self, started: bool) -> bytes:

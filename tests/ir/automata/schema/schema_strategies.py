@@ -58,7 +58,8 @@ _closed = st.one_of(
         ),
     ),
 )
-# Items that may be told apart by an automaton: few scalars.
+# Items that may be told apart by an automaton: few scalars. (Integers without bounds, which may be
+# too, have a state for each text; `random_text` would look at all of them for the shortest end.)
 _listed = st.one_of(
     st.builds(lambda values: {"enum": values}, st.lists(scalars, min_size=1, max_size=4)),
     st.builds(lambda low: {"type": "integer", "minimum": low, "maximum": low + 3}, numbers),
