@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -22,11 +23,13 @@ from support.jumps import (
 )
 from support.tokenizer import KINDS
 
+from sgc_ir.automata import automaton as automata
 from sgc_ir.automata.automaton import DEAD, Automaton
 from sgc_ir.automata.regex import regex_automaton
 from sgc_ir.errors import ConstraintError
 from sgc_runtime.constraints.jump import Planner
 from sgc_runtime.constraints.matcher import Matcher
+from sgc_runtime.constraints.token_masks import TokenMasks
 from sgc_runtime.models import resolve
 from sgc_runtime.tokenizer.tokenizer import load_tokenizer
 
@@ -250,3 +253,25 @@ def test_samples_of_the_default_models_tokenizer(smollm2: Bench, pattern: str) -
 def test_ids_of_the_default_models_tokenizer(smollm2: Bench) -> None:
     found = [check_ids(smollm2, pattern, 2) for pattern in PATTERNS]
     assert sum(wrong for wrong, _ in found) <= 1
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"(?:[a-c]{1,9} [0-9]{1,3};){1,60}", r"(?:(?:ab|cd)\w{2,9}, ){3,}"]
+)
+def test_states_are_dropped_meanwhile(
+    benches: dict[str, Bench], pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = benches["gpt2"]
+    for name, value in (("_MANY_STATES", 40), ("_MANY_NODES", 60), ("_RECENT", 8)):
+        monkeypatch.setattr(automata, name, value)
+    drops = []
+    keep = TokenMasks.keep
+
+    def counted(masks: TokenMasks, states: Iterable[int]) -> None:
+        drops.append(masks.automaton.num_states)
+        keep(masks, states)
+
+    monkeypatch.setattr(TokenMasks, "keep", counted)
+    for seed in range(3):
+        check_sample(bench, bench.planner(regex_automaton(pattern)), pattern, seed)
+    assert drops

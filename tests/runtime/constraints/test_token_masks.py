@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.masks import BYTES, CONTROLS, WORDS, allowed, check_walk, tried, vocabularies
 
 from sgc_ir.automata.regex import regex_automaton
+from sgc_ir.automata.schema.compile import schema_automaton
 from sgc_ir.errors import ConstraintError
 from sgc_runtime.constraints import mask_maker
 from sgc_runtime.constraints.mask_cache import MaskCache
@@ -66,6 +67,31 @@ CASES = [
 def test_masks_along_a_text(vocabulary: Vocabulary, pattern: str, text: str) -> None:
     assert re.fullmatch(pattern, text)
     check_walk(regex_automaton(pattern), vocabulary, text.encode())
+
+
+SCHEMAS = [
+    ({"properties": {"ab": {}, "aab": {}, "日": {}}}, '{"ab": 1, "aa": 1, "日本": 1}'),
+    ({"properties": {"a": {}, "b": {}}, "required": ["b"]}, '{"b": "x1", "ba": ["aa"]}'),
+    (
+        {"properties": {"x1": {}}, "additionalProperties": {"type": "string", "maxLength": 3}},
+        '{"x1": 1, "x": "a", "日本": "aab"}',
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "text"), SCHEMAS, ids=range(len(SCHEMAS)))
+@pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=["compiled", "numpy"])
+@pytest.mark.parametrize("many_bytes", [1, 64])
+def test_masks_inside_names(
+    vocabulary: Vocabulary,
+    schema: dict[str, object],
+    text: str,
+    many_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mask_maker, "_MANY_BYTES", many_bytes)
+    automaton = schema_automaton({"type": "object", **schema})
+    check_walk(automaton, vocabulary, text.encode(), 120)
 
 
 PIECES = st.sampled_from(
