@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,7 +130,7 @@ def test_greedy_takes_the_likeliest() -> None:
         ({"min_p": 0.6}, [0, 0, 3 / 7, 4 / 7]),
     ],
 )
-def test_draws_follow_the_probabilities(params: dict[str, float], shares: list[float]) -> None:
+def test_draws_follow_the_probabilities(params: dict[str, Any], shares: list[float]) -> None:
     logs = [[math.log(p) - 300] for p in (0.1, 0.2, 0.3, 0.4)]
     weighed = weigh(options(1, 1, 1, 1), logs)
     drawn = Counter(choose(weighed, SamplingParams(**params), seed, 3) for seed in range(1200))
