@@ -6,6 +6,8 @@ import hashlib
 import json
 from typing import Any
 
+from support.legal_texts import legal_text
+
 WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "iris", "jade"]
 
 # A text that matches, for each pattern and schema that a shape uses.
@@ -33,7 +35,9 @@ def reply(prompt: str, params: Any) -> str:
     if params.dtype == "str":
         return json.dumps(f'{WORDS[h % 10]} "quoted" é') + " tail"
     if params.regex is not None:
-        return BY_REGEX[params.regex]
+        return BY_REGEX.get(params.regex) or legal_text(params, h)
+    if params.json_schema is not None and "title" in params.json_schema:  # of a model
+        return legal_text(params, h)
     if params.json_schema is not None:
         return json.dumps({"name": WORDS[h % 10], "age": h % 90, "tags": [WORDS[h % 7]]})
     if params.grammar is not None:

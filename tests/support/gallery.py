@@ -12,7 +12,11 @@ import sgc
 
 PROGRAMS = Path(__file__).parent.parent.parent / "programs"
 NAMES = tuple(sorted(path.stem for path in PROGRAMS.glob("*.py")))
-_DATA = {"essay_judge": "essays"}  # named otherwise than its program
+_DATA = {  # named otherwise than its program
+    "essay_judge": "essays",
+    "character_json": "characters",
+    "character_schema": "characters",
+}
 
 
 def rows_file(name: str) -> Path:
