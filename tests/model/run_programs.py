@@ -32,8 +32,10 @@ class RecordingStream:
         return getattr(self.inner, name)
 
     async def generate(self, call: Call) -> Any:
-        limit = min(call.params.max_tokens, MAX_TOKENS)
-        params = dataclasses.replace(call.params, max_tokens=limit)
+        params = call.params
+        if params.constraint not in ("json_schema", "dtype"):  # cut short they are no values
+            limit = min(params.max_tokens, MAX_TOKENS)
+            params = dataclasses.replace(params, max_tokens=limit)
         results = await self.inner.generate(dataclasses.replace(call, params=params))
         self.log.append([call.row, call.node, [list(r.token_ids) for r in results]])
         return results
