@@ -118,9 +118,8 @@ def _containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.fixed_dictionaries({"if": inner}, optional={"then": inner, "else": inner}),
     )
     together = st.builds(lambda first, second: {**first, **second}, objects, combined)
-    return st.one_of(
-        objects, objects, counted, arrays, arrays, unique, combined, branching, together
-    )
+    plain = st.one_of(objects, counted, arrays)
+    return st.one_of(plain, plain, plain, combined, together, unique, branching)
 
 
 schemas = st.recursive(leaves, _containers, max_leaves=6)
