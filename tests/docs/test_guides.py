@@ -24,6 +24,7 @@ def test_python_blocks_run(guide: Path, tmp_path: Path, monkeypatch: pytest.Monk
     script.write_text("\n\n".join(blocks), "utf-8")
     monkeypatch.chdir(tmp_path)
     try:
-        exec(compile(script.read_text("utf-8"), str(script), "exec"), {"__name__": "guide"})
+        code = compile(script.read_text("utf-8"), str(script), "exec", dont_inherit=True)
+        exec(code, {"__name__": "guide"})
     finally:
         sgc.set_default_backend(None)
