@@ -97,7 +97,7 @@ class SgcEngine:
         watch.method(core.scheduler, "plan", "plan")
         watch.method(counting, "forward", "forward")
         watch.method(core.step_inputs, "make", "step_input")
-        watch.function("sgc_runtime.engine.core", "sample", "sampling")
+        watch.function("sgc_runtime.engine.samples", "sample", "sampling")
         watch.function("sgc_runtime.engine.core", "next_token_logprobs", "scoring")
         before = dict(self.backend.stats())
         begin = time.perf_counter()
