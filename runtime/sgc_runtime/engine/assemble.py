@@ -60,7 +60,7 @@ class LoadedEngine:
         shape = (config.num_layers, num_slots, config.num_kv_heads, config.head_dim)
         core = EngineCore(model, KVPool(*shape, dtype, device), settings, device)
         self.engine = Engine(core)
-        self.jump = options.jump
+        self.jump = settings.jump
         self.constraints = ConstraintCompiler(self._constraint_tools)
         self.warned: set[str] = set()
         self.vocabulary = vocabulary
