@@ -67,7 +67,7 @@ class Pool:
         self._unproductive = frozenset(unproductive)
         self._count = 0
         self._dropped = 0
-        self._joining = 0
+        self._joining = self._num_cut = 0
         self.empty: Node = self._keep("empty", Empty(self._number(), False, False))
         self.empty.alive = False
         self.epsilon: Node = self._keep("epsilon", Epsilon(self._number(), True, True))
@@ -249,8 +249,9 @@ class Pool:
         key = tuple(sorted(kept))
         found = self._unions.get(key)  # one of many stacks of an ambiguous grammar, as a rule
         if found is None:
+            cut = self._num_cut
             found = self._union(self._factored(kept))
-            if not self._joining:
+            if cut == self._num_cut:
                 self._unions[key] = found
         return found
 
@@ -269,7 +270,10 @@ class Pool:
     def _factored(self, kept: dict[int, Node]) -> list[Node]:
         """`kept`, with one item for all that have one head."""
         groups = by_head(kept.values())
-        if len(groups) == len(kept) or self._joining == _JOINED:
+        if len(groups) == len(kept):
+            return list(kept.values())
+        if self._joining == _JOINED:
+            self._num_cut += 1
             return list(kept.values())
         self._joining += 1
         try:
