@@ -15,10 +15,18 @@ MOST_STATES = 50_000  # of an automaton over bytes; a few seconds of work
 @click.command(short_help="Show a graph, or the automaton of a regex, as text or a picture.")
 @click.argument("graph", metavar="G.sgc|PROGRAM.py[:FUNCTION]", required=False)
 @click.option("--fsm", metavar="REGEX", help="Show the automaton of a regular expression instead.")
+@click.option(
+    "--forced",
+    is_flag=True,
+    help="Show instead the texts that are known across gens: what constraints force, and constants "
+    "beside it.",
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="Default: text.")
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="File instead of standard output.")
 @debug_option
-def command(graph: str | None, fsm: str | None, form: str, output: Path | None) -> None:
+def command(
+    graph: str | None, fsm: str | None, forced: bool, form: str, output: Path | None
+) -> None:
     """Print the graph of an artefact, or of a program that is compiled on the way.
 
     With --fsm: the states of a regular expression's automaton, as gen(regex=...) follows it, and
@@ -30,11 +38,13 @@ def command(graph: str | None, fsm: str | None, form: str, output: Path | None) 
 
     if (graph is None) == (fsm is None):
         raise CommandError("inspect shows one thing", "give a graph or program, or --fsm REGEX")
+    if forced and (graph is None or form != "text"):
+        raise CommandError("--forced is about a graph, in text", "drop --fsm and --format")
     if output is not None:
         from sgc.cli.programs import split_name
 
         check_output(output, {} if graph is None else {"graph": split_name(graph)[0]})
-    text = _graph(graph, form) if graph is not None else _automaton(str(fsm), form)
+    text = _graph(graph, form, forced) if graph is not None else _automaton(str(fsm), form)
     if output is None:
         print_result(text)
     else:
@@ -42,13 +52,19 @@ def command(graph: str | None, fsm: str | None, form: str, output: Path | None) 
             write_atomically(output, text.encode())
 
 
-def _graph(argument: str, form: str) -> str:
+def _graph(argument: str, form: str, forced: bool) -> str:
     from sgc.cli.graphs import load_graph
     from sgc.cli.notes import notes_on_stderr
-    from sgc_ir.render import render
 
     with notes_on_stderr():
-        return render(load_graph(argument), form).rstrip("\n") + "\n"
+        graph = load_graph(argument)
+        if forced:
+            from sgc_ir.forced_runs import report
+
+            return report(graph)
+        from sgc_ir.render import render
+
+        return render(graph, form).rstrip("\n") + "\n"
 
 
 def _automaton(pattern: str, form: str) -> str:

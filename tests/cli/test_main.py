@@ -122,6 +122,22 @@ def test_inspect_shows_the_automaton_of_a_regex(sgc_cli: Sgc, tmp_path: Path) ->
         assert drawn.read_text() == shown.out
 
 
+def test_inspect_shows_what_is_forced(sgc_cli: Sgc, greet: Path, tmp_path: Path) -> None:
+    program = tmp_path / "form.py"
+    program.write_text(
+        "import sgc\n\n@sgc.function\ndef form(s):\n"
+        "    s += 'A: ' + sgc.gen('a', regex='<[a-z]+>')\n"
+        "    s += ', B: ' + sgc.gen('b', regex='<[0-9]+>')\n"
+    )
+    shown = sgc_cli("inspect", program, "--forced")
+    assert shown.out.splitlines() == [
+        "form: %0 %1: 'A: <'",
+        "form: %1 %2 %3: '>, B: <'",
+        "form: %3: '>'",
+    ]
+    assert sgc_cli("inspect", greet, "--forced").out == "no text is forced\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -129,6 +145,7 @@ def test_inspect_shows_the_automaton_of_a_regex(sgc_cli: Sgc, tmp_path: Path) ->
         (["--fsm", r"(a)\1"], "--fsm: "),
         (["--fsm", "[a-z]{60000}"], "--fsm: the automaton has more than 50000 states"),
         (["--fsm", "[a-z]{1001}", "--format", "svg"], "too many for a picture"),
+        (["--fsm", "a", "--forced"], "--forced is about a graph"),
         (["--fsm", "a", "g.sgc"], "give a graph or program, or --fsm REGEX"),
         ([], "give a graph or program, or --fsm REGEX"),
     ],
