@@ -65,7 +65,7 @@ _PARTS = st.recursive(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(_PARTS)
 def test_random_patterns(pattern: str) -> None:
     try:

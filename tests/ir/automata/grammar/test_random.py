@@ -61,7 +61,7 @@ def grammars(draw: st.DrawFn) -> str:
 
 
 @settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
