@@ -156,8 +156,11 @@ def gen(
     """Generate text into variable `name`.
 
     Parameters that are left out come from the run's defaults. At most one of `regex, json_schema,
-    grammar, choices, dtype` constrains the text; `choices` makes it a `select`.
-    Raises CompileError for a constant that is not valid, or for two constraints together.
+    grammar, choices, dtype` constrains the text; `choices` makes it a `select`. `json_schema` is a
+    schema (dict, bool or JSON text), a pydantic model or a dataclass, and the variable the parsed
+    value; `json_style` its white space: "spaced" (default), "compact" or "pretty".
+    Raises CompileError for a constant that is not valid, for a constraint that cannot be used, or
+    for two constraints together.
     """
     return _checked_gen(
         name, {k: _frozen(v) for k, v in locals().items() if k != "name" and v is not None}
