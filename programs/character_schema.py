@@ -7,13 +7,13 @@ import pydantic
 import sgc
 
 
-class Wand(pydantic.BaseModel, extra="forbid"):
+class Wand(pydantic.BaseModel):
     wood: str = pydantic.Field(max_length=16)
     core: str = pydantic.Field(max_length=16)
     inches: int = pydantic.Field(ge=7, le=18)
 
 
-class Character(pydantic.BaseModel, extra="forbid"):
+class Character(pydantic.BaseModel):
     name: str = pydantic.Field(max_length=24)
     house: Literal["Gryffindor", "Slytherin", "Ravenclaw", "Hufflepuff"]
     blood_status: Literal["Pure-blood", "Half-blood", "Muggle-born"]

@@ -13,6 +13,10 @@ def schema_source(value: Any) -> dict[str, Any] | bool:
     """The schema of a dict, a bool, a JSON text, a pydantic model or a dataclass (a type, or an
     annotation such as `list[Model]`).
 
+    An object of a model or dataclass has its fields and nothing else, unless the model itself says
+    what more it takes (pydantic's `extra="allow"`): without an end of its own, a small model goes
+    on with names that it invents.
+
     Raises:
         ConstraintError: `value` is none of these, or holds something that is not JSON.
     """
@@ -48,6 +52,26 @@ def _of_type(value: Any) -> Any:
     if not isinstance(value, type) and not hasattr(value, "__origin__"):
         raise TypeError("expected a schema (dict), a pydantic model or a dataclass")
     try:
-        return TypeAdapter(value).json_schema()
+        return _closed(TypeAdapter(value).json_schema())
     except PydanticUserError as error:
         raise TypeError(str(error).splitlines()[0]) from error
+
+
+def _closed(schema: Any) -> Any:
+    """`schema`, as pydantic writes it, with every object of known fields closed."""
+    if isinstance(schema, list):
+        return [_closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {name: _closed_value(name, value) for name, value in schema.items()}
+    if closed.get("type") == "object" and isinstance(closed.get("properties"), dict):
+        closed.setdefault("additionalProperties", False)
+    return closed
+
+
+def _closed_value(name: str, value: Any) -> Any:
+    if name in ("default", "const", "enum", "examples"):  # an author's data, no schemas
+        return value
+    if name in ("properties", "$defs"):  # names of the author's, no keywords
+        return {key: _closed(part) for key, part in value.items()}
+    return _closed(value)
