@@ -21,8 +21,8 @@ from sgc_runtime.model.gguf_file import open_gguf
 PAD = 0
 
 
-def load_transformers(path: Path) -> Any:
-    """The model in bfloat16 with fused attention (sdpa); EOS never ends a generation."""
+def load_transformers(path: Path, dtype: torch.dtype = torch.bfloat16) -> Any:
+    """The model in `dtype` with fused attention (sdpa); EOS never ends a generation."""
     warnings.filterwarnings("ignore", module="transformers")
     transformers.utils.logging.set_verbosity_error()
     logging.getLogger("ContinuousBatchingLogger").setLevel(logging.ERROR)
@@ -45,7 +45,7 @@ def load_transformers(path: Path) -> Any:
         shape = gguf.quants.quant_shape_to_byte_shape(tensor.shape, kind)
         values = gguf.quants.dequantize(file.raw(tensor, math.prod(shape)).reshape(shape), kind)
         converted = converter.process(values, tensor.name).weights
-        weights[name] = torch.tensor(converted).to(torch.bfloat16)
+        weights[name] = torch.tensor(converted).to(dtype)
     model.load_state_dict(weights, assign=True)
     model.tie_weights()
     model.model.rotary_emb = type(model.model.rotary_emb)(config)
