@@ -6,6 +6,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +66,10 @@ class OutlinesPeer(JsonPeer):
     method = "outlines.Generator(model, Regex), batch(), greedy"
 
     def _make(self, model: Any) -> None:
-        import outlines
-        from outlines.types import Regex
-
+        outlines: Any = import_module("outlines")
         self._tokenizer.chat_template = None  # the prompt is plain text for every engine
         self._generator = outlines.Generator(
-            outlines.from_transformers(model, self._tokenizer), Regex(self._pattern)
+            outlines.from_transformers(model, self._tokenizer), outlines.regex(self._pattern)
         )
 
     def _answer(self, prompts: list[str]) -> list[str]:
@@ -86,14 +85,11 @@ class GuidancePeer(JsonPeer):
     method = "guidance.models.Transformers, gen(regex=), one program at a time, greedy"
 
     def _make(self, model: Any) -> None:
-        import guidance
-
-        self._model = guidance.models.Transformers(model, self._tokenizer, echo=False)
+        self._guidance: Any = import_module("guidance")
+        self._model = self._guidance.models.Transformers(model, self._tokenizer, echo=False)
 
     def _answer(self, prompts: list[str]) -> list[str]:
-        import guidance
-
-        gen = guidance.gen("json", regex=self._pattern, temperature=0.0)
+        gen = self._guidance.gen("json", regex=self._pattern, temperature=0.0)
         return [(self._model + prompt + gen)["json"] for prompt in prompts]
 
 
