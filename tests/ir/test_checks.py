@@ -8,7 +8,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from sgc_ir.checks import RULES, check_param
+from sgc_ir.checks import RULES, check_param, exact_problem
 from sgc_ir.params import PARAM_NAMES, SamplingParams, normalize
 
 
@@ -169,3 +169,20 @@ def test_a_gen_takes_one_constraint() -> None:
         normalize({"regex": "a", "dtype": int})
     with pytest.raises(ValueError, match="n > 1 together with choices"):
         normalize({"n": 2, "choices": ["a"]})
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "a gen without a constraint"),
+        ({"dtype": "float"}, "dtype=float has too many"),
+        ({"choices": ("a", "b")}, "together with choices"),
+        ({"regex": "a|b", "logit_bias": {"3": 1.0}, "min_tokens": 2}, "min_tokens, logit_bias"),
+        ({"regex": "a|b", "temperature": 0.5, "top_k": 2, "stop": ("c",)}, None),
+        ({"dtype": "bool"}, None),
+    ],
+)
+def test_what_an_exact_distribution_refuses(values: dict[str, Any], words: str | None) -> None:
+    problem = exact_problem(SamplingParams(**values, distribution="exact"))
+    assert problem is None if words is None else problem is not None and words in problem
+    assert exact_problem(SamplingParams(**values)) is None

@@ -46,12 +46,15 @@ async def generate_exact(loaded: LoadedEngine, stream: TokenStream, call: Call) 
     check_length(len(prompt), params.max_tokens, loaded.max_positions)
     if params.max_tokens == 0:
         raise BackendError('distribution="exact" needs max_tokens of 1 or more')
+    planner = None
     try:
         planner = await loaded.constraints.get(params)
         found = await _closed_sets(loaded, planner, call)
         gen = _ExactGen(loaded, stream, call, planner, found)
         results = [await gen.sample(i) for i in range(params.n)]
     except ConstraintError as error:
+        if planner is not None and error.kind == "limit" and not planner.overdue:
+            loaded.constraints.forget(params)  # it has grown to its limit in other gens, too
         raise BackendError(f"{params.constraint}: {error}") from error
     for result in results:
         loaded.engine.core.metrics.add_call(result.usage)
