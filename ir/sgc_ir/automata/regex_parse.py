@@ -21,7 +21,7 @@ except ImportError as error:  # an interpreter without the module that CPython h
     raise ImportError("sgc reads regular expressions with CPython's re._parser") from error
 
 _MAX_CHARS = 100_000  # the parser cannot be interrupted; it reads these in 0.1 to 0.3 s
-_NESTING = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|([()])", re.DOTALL)
+_NESTING = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]?|([()])", re.DOTALL)
 
 
 def parse(pattern: str, limits: Limits) -> tuple[Any, int]:

@@ -57,6 +57,7 @@ RIGHT = {
 LIMITED = {
     "nested 10,000": "(" * 10_000 + "a" + ")" * 10_000,
     "nested lookaheads": "(?=" * 10_000 + "a" + ")" * 10_000 + "a",
+    "sets without an end": "(" * 300 + "[" * 90_000,
     "100,000 words": _words(100_000),
     "many different optional parts": "".join(f"{c}?" for c in string.ascii_letters) * 100,
     "coprime lengths": "".join(f"(?=(?:.{{{n}}})*$)" for n in (7, 11, 13, 17, 19, 23)) + ".+",

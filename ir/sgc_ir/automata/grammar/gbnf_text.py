@@ -27,7 +27,7 @@ from sgc_ir.automata.utf8 import ALL_CHARS
 from sgc_ir.errors import ConstraintError
 
 START = "root"
-_RULE = re.compile(r"^\s*[A-Za-z0-9_-]+\s*::=", re.MULTILINE)
+_RULE = re.compile(r"^[^\S\n]*[A-Za-z0-9_-]+\s*::=", re.MULTILINE)
 # What some readers of these notations know besides, and where it begins.
 _REFUSED = (
     (re.compile(r"\(="), "a lookahead (= ...)"),

@@ -20,6 +20,8 @@ from sgc_ir.automata.nodes import Node
 from sgc_ir.automata.pool import Pool
 from sgc_ir.errors import ConstraintError
 
+_MAX_CHARS = 100_000  # no reader can be interrupted
+
 
 def grammar_automaton(text: str, limits: Limits = DEFAULT_LIMITS) -> Automaton:
     """The automaton of the texts that a grammar derives.
@@ -53,6 +55,10 @@ def read_grammar(text: str, limits: Limits = DEFAULT_LIMITS) -> Grammar:
     Raises:
         ConstraintError: the grammar is malformed, unsupported or too large.
     """
+    if len(text) > _MAX_CHARS:
+        raise ConstraintError(
+            f"the grammar has {len(text)} characters and at most {_MAX_CHARS} are read; split it"
+        )
     try:
         return read_gbnf(text) if is_gbnf(text) else read_lark(text, limits)
     except RecursionError:
