@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 
@@ -32,8 +33,8 @@ _BETWEEN_LOOKS = 512
 
 
 class Watch:
-    """A deadline in processor time of this thread, looked at after some hundred pieces of work
-    (asking for that time is a system call; most work is done before the first look)."""
+    """A deadline in processor time of the thread at work, looked at after some hundred pieces of
+    it (asking for that time is a system call; most work is done before the first look)."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -43,6 +44,7 @@ class Watch:
         """Begin anew; `what` names the work in the message."""
         self._what = what
         self._end: float | None = None  # set at the first look
+        self._thread = 0
         self._due = _BETWEEN_LOOKS
 
     def tick(self, pieces: int = 1) -> None:
@@ -53,9 +55,9 @@ class Watch:
             self._look()
 
     def _look(self) -> None:
-        now = time.thread_time()
-        if self._end is None:
-            self._end = now + self._seconds
+        now, thread = time.thread_time(), threading.get_ident()
+        if self._end is None or self._thread != thread:  # each thread has a clock of its own
+            self._end, self._thread = now + self._seconds, thread
         elif now > self._end:
             raise ConstraintError(
                 f"{self._what} took longer than {self._seconds:g} s; make it smaller"
