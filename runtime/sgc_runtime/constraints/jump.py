@@ -88,13 +88,13 @@ class Planner:
         self._runs: Memo[int, Run] = Memo(_PLANS)
         self._plans: Memo[_Place, Jump | None] = Memo(_PLANS)
         self._steps: Memo[tuple[int, bytes], int] = Memo(_STEPS)
+        self._closed: Memo[int, list[ClosedSet]] = Memo(_CLOSED)
         self._samples: WeakSet[Holder] = WeakSet()
 
     def follow(self, sample: Holder) -> None:
         """Keep the states that `sample` holds, as long as there is somebody who holds it."""
         with self.masks.lock:
             self._samples.add(sample)
-        self._closed: Memo[int, list[ClosedSet]] = Memo(_CLOSED)
 
     def run(self, state: int) -> Run:
         """The forced run behind `state`."""
@@ -144,6 +144,7 @@ class Planner:
         self.masks.keep(held)
         self._runs.clear()
         self._steps.clear()
+        self._closed.clear()  # its sets name states
 
     def _plan(self, place: _Place) -> Jump | None:
         run = self.run(place.state)
