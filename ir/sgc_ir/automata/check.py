@@ -22,12 +22,10 @@ class Facts:
     Attributes:
         problem: why it cannot be used, with the place inside it; None where it can.
         takes_nothing: whether the empty text is legal.
-        prefix: bytes that every legal text begins with.
     """
 
     problem: str | None
     takes_nothing: bool = False
-    prefix: bytes = b""
 
 
 class Keyed:
@@ -78,7 +76,6 @@ def constraint_problem(values: Mapping[str, Any]) -> str | None:
 def _facts(keyed: Keyed) -> Facts:
     try:
         automaton = constraint_automaton(keyed.params)
-        prefix, _ = automaton.forced(automaton.start)
     except ConstraintError as error:
         return Facts(str(error))
-    return Facts(None, automaton.is_accepting(automaton.start), prefix)
+    return Facts(None, automaton.is_accepting(automaton.start))
