@@ -23,7 +23,7 @@ from support.local import gen, run, stream
 from support.reference import default_model_reference
 from support.shared_model import SharedModel
 
-from sgc_ir.errors import ConstraintError
+from sgc_ir.errors import BackendError, ConstraintError
 from sgc_ir.params import CallResult
 from sgc_runtime.model.loader import LoadedModel, load_model
 from sgc_runtime.models import DEFAULT_MODEL, resolve
@@ -84,8 +84,10 @@ def answer_all(
             async with places:
                 try:
                     return await gen(stream(owner, prompt), seeds=(seed,), **params)
-                except ConstraintError as error:
-                    return error
+                except BackendError as error:
+                    if isinstance(error.__cause__, ConstraintError):
+                        return error.__cause__
+                    raise
 
         return list(await asyncio.gather(*(one(i, *call) for i, call in enumerate(asked))))
 
