@@ -80,10 +80,14 @@ class Speller:
         return bool(automaton.is_accepting(state))
 
 
+_LOOKS = 20_000  # at members, before another order of an object is given up
+
+
 def in_legal_order(automaton: Automaton, value: Any, style: str) -> str:
     """`value` as JSON with the members of its objects in an order that the automaton takes; as
-    `json.dumps` has it where there is none."""
-    for state, text in _values(automaton, automaton.start, value, style):
+    `json.dumps` has it where none is found."""
+    order = _Order(automaton, *_SEPARATORS[style])
+    for state, text in order.values(automaton.start, value):
         if automaton.is_accepting(state):
             return text
     return dumped(value, style)
@@ -97,47 +101,54 @@ def dumped(value: Any, style: str) -> str:
 
 
 _Found = Iterator[tuple[int, str]]
+_Seen = set[tuple[int, frozenset[str]]]
 
 
-def _literal(automaton: Automaton, state: int, text: str) -> _Found:
-    state = automaton.walk(state, text.encode())
-    if state != DEAD:
-        yield state, text
+class _Order:
+    """The states behind a value, with the members of its objects in any order."""
 
+    def __init__(self, automaton: Automaton, comma: str, colon: str) -> None:
+        self._automaton, self._comma, self._colon = automaton, comma, colon
+        self._looks = 0
 
-def _values(automaton: Automaton, state: int, value: Any, style: str) -> _Found:
-    if isinstance(value, dict) and value:
-        for inside, text in _literal(automaton, state, "{"):
-            for behind, rest in _members(automaton, inside, value, style, ""):
-                yield behind, text + rest
-    elif isinstance(value, list) and value:
-        for inside, text in _literal(automaton, state, "["):
-            for behind, rest in _items(automaton, inside, value, style, ""):
-                yield behind, text + rest
-    else:
-        yield from _literal(automaton, state, dumped(value, style))
+    def values(self, state: int, value: Any) -> _Found:
+        if isinstance(value, dict) and value:
+            for inside, text in self._literal(state, "{"):
+                for behind, rest in self._members(inside, value, "", set()):
+                    yield behind, text + rest
+        elif isinstance(value, list) and value:
+            for inside, text in self._literal(state, "["):
+                for behind, rest in self._items(inside, value, ""):
+                    yield behind, text + rest
+        else:
+            yield from self._literal(state, dumped(value, "spaced"))
 
+    def _literal(self, state: int, text: str) -> _Found:
+        state = self._automaton.walk(state, text.encode())
+        if state != DEAD:
+            yield state, text
 
-def _members(
-    automaton: Automaton, state: int, left: dict[str, Any], style: str, before: str
-) -> _Found:
-    comma, colon = _SEPARATORS[style]
-    if not left:
-        yield from _literal(automaton, state, "}")
-    for name, value in left.items():
-        start = f"{before}{dumped(name, style)}{colon}"
-        others = {other: left[other] for other in left if other != name}
-        for inside, text in _literal(automaton, state, start):
-            for behind, written in _values(automaton, inside, value, style):
-                for end, rest in _members(automaton, behind, others, style, comma):
+    def _members(self, state: int, left: dict[str, Any], before: str, seen: _Seen) -> _Found:
+        place = (state, frozenset(left))
+        self._looks += 1
+        if place in seen or self._looks > _LOOKS:
+            return  # what follows it has been tried
+        seen.add(place)
+        if not left:
+            yield from self._literal(state, "}")
+        for name, value in left.items():
+            start = f"{before}{dumped(name, 'spaced')}{self._colon}"
+            others = {other: left[other] for other in left if other != name}
+            for inside, text in self._literal(state, start):
+                for behind, written in self.values(inside, value):
+                    for end, rest in self._members(behind, others, self._comma, seen):
+                        yield end, text + written + rest
+
+    def _items(self, state: int, left: list[Any], before: str) -> _Found:
+        if not left:
+            yield from self._literal(state, "]")
+            return
+        for inside, text in self._literal(state, before):
+            for behind, written in self.values(inside, left[0]):
+                for end, rest in self._items(behind, left[1:], self._comma):
                     yield end, text + written + rest
-
-
-def _items(automaton: Automaton, state: int, left: list[Any], style: str, before: str) -> _Found:
-    if not left:
-        yield from _literal(automaton, state, "]")
-        return
-    for inside, text in _literal(automaton, state, before):
-        for behind, written in _values(automaton, inside, left[0], style):
-            for end, rest in _items(automaton, behind, left[1:], style, _SEPARATORS[style][0]):
-                yield end, text + written + rest

@@ -219,6 +219,7 @@ def test_handed_schemas(large: list[Speller], style: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.model
+@pytest.mark.timeout(1800)
 def test_schemas_that_people_wrote(large: list[Speller]) -> None:
     tally = Tally(large)
     for case in read_lines("data/jsonschema/maskbench_sample.jsonl"):
