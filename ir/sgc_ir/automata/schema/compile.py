@@ -16,6 +16,7 @@ from sgc_ir.automata.schema.feasible import Feasible
 from sgc_ir.automata.schema.forms import Forms
 from sgc_ir.automata.schema.numbers import NumberTexts
 from sgc_ir.automata.schema.plans import Plans
+from sgc_ir.automata.schema.size import check_size
 from sgc_ir.automata.schema.strings import StringTexts
 from sgc_ir.automata.schema.style import style_named
 from sgc_ir.errors import ConstraintError
@@ -42,7 +43,12 @@ def schema_automaton(
 
 
 def schema_digest(schema: Any, style: str) -> bytes:
-    """Names the texts of `schema` in `style`; the order of names counts."""
+    """Names the texts of `schema` in `style`; the order of names counts.
+
+    Raises:
+        ConstraintError: no JSON data ("malformed"), or too large ("limit").
+    """
+    check_size(schema)
     try:
         data = json.dumps(schema, ensure_ascii=True)
     except (TypeError, ValueError, RecursionError) as error:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sgc_ir.automata.nodes import Node
-from sgc_ir.automata.schema.cells import Arrays, Form, Numbers
+from sgc_ir.automata.schema.cells import Arrays, Form, Goal, Numbers
 from sgc_ir.automata.schema.forms import Forms
-from sgc_ir.automata.schema.keywords import unsupported
+from sgc_ir.automata.schema.keywords import EndlessError, unsupported
 from sgc_ir.automata.schema.numbers import NumberTexts
 from sgc_ir.automata.schema.spelling import spelled
 from sgc_ir.automata.schema.strings import StringTexts
@@ -37,7 +37,7 @@ class DistinctItems:
         self._low = cell.low
         self._most = math.inf if cell.high is None else cell.high
         goals = [*cell.prefix, *([cell.rest] if self._most > len(cell.prefix) else [])]
-        forms_of = [forms.of(goal) for goal in goals]
+        forms_of = _forms_of(goals, forms, cell)
         listed = [listed_values(form, strings) for form in forms_of]
         self._open: Form | None = None  # items that are not listed: integers among them
         if None in listed:
@@ -85,6 +85,16 @@ class DistinctItems:
                 raise ConstraintError("uniqueItems has too many cases; shorten prefixItems")
             self._alive[key] = bool(self.choices(index, used))
         return self._alive[key]
+
+
+def _forms_of(goals: list[Goal], forms: Forms, cell: Arrays) -> list[Form]:
+    try:
+        return [forms.of(goal) for goal in goals]
+    except EndlessError:
+        if not forms.busy:
+            raise
+        # Whether branches around the array exclude one another is asked before they are known.
+        raise unsupported("uniqueItems on items that hold the array again", cell.unique) from None
 
 
 def _open_form(form: Form, cell: Arrays) -> Form:

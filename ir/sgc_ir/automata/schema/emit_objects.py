@@ -140,6 +140,8 @@ class ObjectWriter:
     def _others(self, started: bool, count: int) -> Node:
         pool = self._pool
         needed = max(self._low - count, 0) if self._counting else 0
+        if needed > 1:
+            return pool.empty  # names that are not declared could all be one
         left = None if self._high is None else self._high - count
         close = self._close(True)
         if not (self._free or self._needs_special) or left == 0:
@@ -155,24 +157,17 @@ class ObjectWriter:
         return some if needed else pool.union([some, self._close(False)])
 
     def _with_special(self, started: bool, left: int | None) -> Node:
-        """Members of which one is special: others, that one, and others again."""
-        pool, close = self._pool, self._close(True)
+        """Members of which the last is special: none behind it may have its name, which would take
+        its place when the text is read."""
+        pool = self._pool
         special, free = self._one_of(self._special), self._one_of(self._free)
         first, later = self._before(started), self._before(True)
-        more = pool.literal(later, free)
-        if left is None:
-            rest = pool.sequence(pool.repeat(more, 0, None), close)
-            ahead = pool.chain(free, pool.repeat(more, 0, None), pool.literal(later, special), rest)
-            return pool.literal(first, pool.union([pool.sequence(special, rest), ahead]))
-        parts = []
-        for before in range(left):
-            rest = pool.sequence(pool.repeat(more, 0, left - 1 - before), close)
-            if before == 0:
-                parts.append(pool.sequence(special, rest))
-                continue
-            middle = pool.repeat(more, before - 1, before - 1)
-            parts.append(pool.chain(free, middle, pool.literal(later, special), rest))
-        return pool.literal(first, pool.union(parts))
+        last = pool.sequence(special, self._close(True))
+        if left == 1:
+            return pool.literal(first, last)
+        more = pool.repeat(pool.literal(later, free), 0, None if left is None else left - 2)
+        ahead = pool.chain(free, more, pool.literal(later, last))
+        return pool.literal(first, pool.union([last, ahead]))
 
     def _one_of(self, members: list[tuple[Node, Goal]]) -> Node:
         pool = self._pool

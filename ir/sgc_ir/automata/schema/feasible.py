@@ -18,6 +18,7 @@ from sgc_ir.automata.schema.cells import (
 from sgc_ir.automata.schema.counts import ArrayCounts
 from sgc_ir.automata.schema.distinct import listed_values
 from sgc_ir.automata.schema.forms import Forms
+from sgc_ir.automata.schema.keywords import EndlessError
 from sgc_ir.automata.schema.numbers import NumberTexts
 from sgc_ir.automata.schema.plans import ObjectPlan, Plans
 from sgc_ir.automata.schema.strings import StringTexts
@@ -176,7 +177,8 @@ class Feasible:
         plan = self.plans.object(form.objects[0])
         tags = {}
         for name, goal, must in zip(plan.names, plan.goals, plan.required, strict=True):
-            values = listed_values(self.forms.of(goal), self._texts) if must else None
+            known = self._known(goal) if must else None
+            values = None if known is None else listed_values(known, self._texts)
             if values is not None:
                 tags[name] = frozenset(values)
         return tags
@@ -192,7 +194,17 @@ class Feasible:
     def _no(self, goal: Goal, levels: int) -> bool:
         if goal == NOTHING:
             return True
-        return bool(levels and goal) and self._empty(self.forms.of(goal), levels - 1)
+        known = self._known(goal) if levels and goal else None
+        return known is not None and self._empty(known, levels - 1)
+
+    def _known(self, goal: Goal) -> Form | None:
+        """The form of a goal; None while it is being made, around the question."""
+        try:
+            return self.forms.of(goal)
+        except EndlessError:
+            if not self.forms.busy:
+                raise
+            return None
 
     def _no_array(self, cell: Arrays, levels: int) -> bool:
         needed = min(cell.low, self.plans.last_index(cell) + 1)

@@ -23,9 +23,9 @@ from sgc_ir.automata.schema.containers import Containers
 from sgc_ir.automata.schema.document import Document, below
 from sgc_ir.automata.schema.keywords import (
     GROUPS,
+    EndlessError,
     is_annotation,
     listing,
-    malformed,
     mapping,
     names,
     text,
@@ -68,6 +68,11 @@ class Forms:
             self._goals[goal] = found
         return found
 
+    @property
+    def busy(self) -> bool:
+        """Whether a form is being made: those of the schemas around it are not known yet."""
+        return self._depth > 0
+
     def child(self, schema: Any, where: str, base: str) -> Goal:
         """The goal to meet a schema that stands at `where`."""
         return self.document.goal(schema, where, base)
@@ -88,7 +93,7 @@ class Forms:
             found = self._atoms[key]
             if found is None:
                 where = self.document.schema(number)[1]
-                raise malformed("the schema refers to itself without an end", where)
+                raise EndlessError(where)
             return found
         self._atoms[key] = None
         self._depth += 1

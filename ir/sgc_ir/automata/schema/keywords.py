@@ -44,6 +44,14 @@ GROUPS = {
 }
 
 
+class EndlessError(ConstraintError):
+    """A schema that refers to itself for one value."""
+
+    def __init__(self, where: str) -> None:
+        reason = "the schema refers to itself without an end; mend the schema"
+        super().__init__(reason, kind="malformed", where=where)
+
+
 def is_annotation(word: str) -> bool:
     """Whether the keyword allows and forbids nothing: it is known, or marked as an extension."""
     return word in ANNOTATIONS or word.startswith(("x-", "_"))

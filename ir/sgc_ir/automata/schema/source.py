@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from sgc_ir.automata.schema.size import check_size
 from sgc_ir.errors import ConstraintError
 
 
@@ -18,7 +19,8 @@ def schema_source(value: Any) -> dict[str, Any] | bool:
     on with names that it invents.
 
     Raises:
-        ConstraintError: `value` is none of these, or holds something that is not JSON.
+        ConstraintError: `value` is none of these, holds something that is not JSON, or is too
+            large.
     """
     if isinstance(value, bool):
         return value
@@ -41,6 +43,7 @@ def _data(value: Any) -> Any:
     if isinstance(value, str):
         return json.loads(value)
     if isinstance(value, Mapping):
+        check_size(value)
         return json.loads(json.dumps(dict(value), allow_nan=False))
     return _of_type(value)
 

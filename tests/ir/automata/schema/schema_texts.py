@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from heapq import heappop, heappush
 from typing import Any
 
 from sgc_ir.automata.automaton import DEAD, Automaton
@@ -26,55 +26,53 @@ def accepts(automaton: Automaton, text: str) -> bool:
 
 def accepts_in_some_order(automaton: Automaton, value: Any) -> bool:
     """Whether `value` is accepted with the members of its objects in some order (style spaced)."""
-    states = _behind(automaton, automaton.start, value)
-    return any(automaton.is_accepting(state) for state in states)
+    return any(map(automaton.is_accepting, _behind(automaton, {automaton.start}, value)))
 
 
-def _step(automaton: Automaton, state: int, text: str) -> Iterator[int]:
-    state = automaton.walk(state, text.encode("utf-8"))
-    if state != DEAD:
-        yield state
+def _step(automaton: Automaton, states: set[int], text: str) -> set[int]:
+    data = text.encode("utf-8")
+    return {automaton.walk(state, data) for state in states} - {DEAD}
 
 
-def _behind(automaton: Automaton, state: int, value: Any) -> Iterator[int]:
+def _behind(automaton: Automaton, states: set[int], value: Any) -> set[int]:
+    """The states behind `value` in all its orders."""
+    if not states:
+        return states
     if isinstance(value, dict):
-        for inside in _step(automaton, state, "{"):
-            yield from _members(automaton, inside, dict(value), "")
-    elif isinstance(value, list):
-        for inside in _step(automaton, state, "["):
-            yield from _items(automaton, inside, value, "")
-    else:
-        yield from _step(automaton, state, written(value))
+        return _behind_members(automaton, _step(automaton, states, "{"), value)
+    if not isinstance(value, list):
+        return _step(automaton, states, written(value))
+    states = _step(automaton, states, "[")
+    for index, item in enumerate(value):
+        states = _step(automaton, states, ", " if index else "")
+        states = _behind(automaton, states, item)
+    return _step(automaton, states, "]")
 
 
-def _members(automaton: Automaton, state: int, left: dict[str, Any], comma: str) -> Iterator[int]:
-    if not left:
-        yield from _step(automaton, state, "}")
-    for name in left:
-        rest = {other: value for other, value in left.items() if other != name}
-        for inside in _step(automaton, state, f"{comma}{written(name)}: "):
-            for behind in _behind(automaton, inside, left[name]):
-                yield from _members(automaton, behind, rest, ", ")
-
-
-def _items(automaton: Automaton, state: int, left: list[Any], comma: str) -> Iterator[int]:
-    if not left:
-        yield from _step(automaton, state, "]")
-        return
-    for inside in _step(automaton, state, comma):
-        for behind in _behind(automaton, inside, left[0]):
-            yield from _items(automaton, behind, left[1:], ", ")
+def _behind_members(automaton: Automaton, states: set[int], value: dict[str, Any]) -> set[int]:
+    level = {frozenset[str](): states}  # names that are written, and the states behind them
+    for count in range(len(value)):
+        comma = ", " if count else ""
+        following: dict[frozenset[str], set[int]] = {}
+        for names, reached in level.items():
+            for name in value.keys() - names:
+                inside = _step(automaton, reached, f"{comma}{written(name)}: ")
+                behind = _behind(automaton, inside, value[name])
+                if behind:
+                    following.setdefault(names | {name}, set()).update(behind)
+        level = following
+    return _step(automaton, set().union(*level.values()), "}")
 
 
 def random_text(automaton: Automaton, rng: random.Random, length: int = 120) -> str:
-    """A random legal text: free for about `length` bytes, then the shortest way to an end."""
+    """A random legal text: free for about `length` bytes, then a short way to an end."""
     data, state = bytearray(), automaton.start
     size = rng.randrange(length)
     while True:
         if automaton.is_accepting(state) and (len(data) >= size or rng.random() < 0.3):
             return data.decode("utf-8")
         if len(data) >= size:
-            return (bytes(data) + _shortest_end(automaton, state)).decode("utf-8")
+            return (bytes(data) + _some_end(automaton, state)).decode("utf-8")
         ways = automaton.ways(state)
         if not ways:
             return data.decode("utf-8")
@@ -82,16 +80,25 @@ def random_text(automaton: Automaton, rng: random.Random, length: int = 120) -> 
         data.append(rng.randint(low, high))
 
 
-def _shortest_end(automaton: Automaton, start: int) -> bytes:
-    seen, level = {start}, [(start, b"")]
-    while level:
-        following = []
-        for state, data in level:
-            if automaton.is_accepting(state):
-                return data
-            for low, _, after in automaton.ways(state):
-                if after not in seen:
-                    seen.add(after)
-                    following.append((after, data + bytes([low])))
-        level = following
+def _some_end(automaton: Automaton, start: int) -> bytes:
+    """Bytes that end the text soon: with the fewest brackets opened, else depth first."""
+    seen, count, heap = set[int](), 0, [(0, 0, start, b"")]
+    while heap:
+        opened, _, state, data = heappop(heap)
+        if automaton.is_accepting(state):
+            return data
+        if state not in seen:
+            seen.add(state)  # not before: a worse way to it may have been put aside
+            for low, _, after in sorted(automaton.ways(state), key=_lateness, reverse=True):
+                count -= 1  # the last one first
+                heappush(heap, (opened + (low in b"[{"), count, after, data + bytes([low])))
     raise AssertionError("a state from which no text ends")
+
+
+def _lateness(way: tuple[int, int, int]) -> int:
+    late = _LATE.find(way[0])
+    return late if late >= 0 else len(_EARLY)
+
+
+_EARLY = b'}]"0123456789ntf'
+_LATE = _EARLY + b" ,[{\\"

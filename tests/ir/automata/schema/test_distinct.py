@@ -50,6 +50,13 @@ def test_one_item_at_most_needs_no_list() -> None:
     assert accepts(automaton, '[{"a": []}]')
 
 
+def test_items_that_hold_the_array_again_are_refused_by_name() -> None:
+    same = {"type": "array", "uniqueItems": True, "items": {"$ref": "#"}}
+    with pytest.raises(ConstraintError) as caught:
+        schema_automaton({"oneOf": [same, {"type": "array", "items": {"type": "string"}}]})
+    assert caught.value.kind == "unsupported"
+
+
 @pytest.mark.parametrize(
     "schema",
     [
