@@ -73,6 +73,11 @@ class DistinctItems:
         texts = [self._numbers.text(cell) for cell in cells]
         return self._strings.either(listed, texts, used)
 
+    def endless(self, index: int) -> bool:
+        """Whether item `index` is there for any number of items before it."""
+        cells = self._open.numbers if self._open is not None and index < self._most else ()
+        return any(c.values is None and (c.low is None or c.high is None) for c in cells)
+
     def alive(self, index: int, used: Used) -> bool:
         """Whether the array can be ended behind these items."""
         if self.may_end(index) or self._open is not None:

@@ -35,16 +35,25 @@ class DistinctWriter:
 
     def _row(self, index: int, used: Used) -> Row:
         pool = self._pool
+        parts = [self._close(index > 0)] if self._items.may_end(index) else []
+        if self._items.endless(index):  # items are looked at only behind the separator
+            name = f"{self._name}.{index}i{','.join(sorted(used))}"
+            item = pool.lazy(name, lambda: self._item(index, used).row(pool))
+        else:
+            item = self._item(index, used)
+        parts.append(pool.literal(self._before(index > 0), item))
+        return pool.union(parts).row(pool)
+
+    def _item(self, index: int, used: Used) -> Node:
+        pool = self._pool
         items = [
             pool.string(text, self.state(index + 1, used | {text}))
             for text in self._items.choices(index, used)
         ]
-        parts = [self._close(index > 0)] if self._items.may_end(index) else []
         others = self._items.open_text(index, used)
         if pool.is_alive(others):
             items.append(self._spelling(others, b"", index, used))
-        parts.append(pool.literal(self._before(index > 0), pool.union(items)))
-        return pool.union(parts).row(pool)
+        return pool.union(items)
 
     def _spelling(self, rest: Node, text: bytes, index: int, used: Used) -> Node:
         """Inside an item: `rest` may follow what was written of it."""
