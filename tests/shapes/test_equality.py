@@ -79,7 +79,7 @@ def test_saved_and_loaded_in_a_fresh_process(tmp_path: Path) -> None:
         cases[shape.name] = [dict(row) for row in shape.rows]
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     root = here.parent.parent
-    path = ":".join(str(root / p) for p in (".", "ir", "runtime", "kernels"))
+    path = ":".join(str(root / p) for p in (".", "ir", "runtime", "kernels", "tests"))
     done = subprocess.run(
         [sys.executable, "driver.py"],
         cwd=tmp_path,

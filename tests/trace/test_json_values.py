@@ -78,7 +78,10 @@ def test_fields_are_used_alike_in_both_modes_and_from_an_artefact(q: str, tmp_pa
 
 def test_the_graph_holds_plain_json() -> None:
     gens = [n.attrs for n in about.compile().graph.graph.nodes if "json_schema" in n.attrs]
-    expected = [pydantic.TypeAdapter(source).json_schema() for source in (Person, Point)]
+    expected = [
+        {**pydantic.TypeAdapter(source).json_schema(), "additionalProperties": False}
+        for source in (Person, Point)
+    ]
     assert [attrs["json_schema"] for attrs in gens[:2]] == expected
     assert [type(attrs["json_schema"]) for attrs in gens] == [dict] * 3
     assert gens[1]["json_style"] == "compact"
