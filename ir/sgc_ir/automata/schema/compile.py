@@ -21,7 +21,7 @@ from sgc_ir.automata.schema.strings import StringTexts
 from sgc_ir.automata.schema.style import style_named
 from sgc_ir.errors import ConstraintError
 
-_VERSION = "schema 1"
+_VERSION = "schema 2"
 
 
 def schema_automaton(
