@@ -73,16 +73,12 @@ class Planner:
         masks: the constraint, its masks and its lock.
         canonical: the tokenizer's rule.
         prefixes: its tokens by their beginning.
-
-    Attributes:
-        overdue: processor time that following samples took beyond what it should, in seconds.
     """
 
     def __init__(self, masks: TokenMasks, canonical: Canonical, prefixes: TokenPrefixes) -> None:
         self.masks = masks
         self.canonical = canonical
         self.prefixes = prefixes
-        self.overdue = 0.0
         self._automaton = masks.automaton
         self._safe_ends = SafeEnds(masks.automaton, canonical, prefixes)
         self._runs: Memo[int, Run] = Memo(_PLANS)

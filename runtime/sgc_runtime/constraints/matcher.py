@@ -41,12 +41,15 @@ class Matcher:
 
     Attributes:
         ids: the tokens so far.
+        overdue: processor time that it took beyond what it should, in seconds. A sample's own, so
+            that a slow one fails no other.
     """
 
     def __init__(
         self, planner: Planner, healed: bytes = b"", at_start: bool = False, begun: bytes = b""
     ) -> None:
         self.ids: list[int] = []
+        self.overdue = 0.0
         self._planner = planner
         self._automaton = planner.masks.automaton
         self._canonical = planner.canonical
@@ -69,19 +72,19 @@ class Matcher:
     @contextmanager
     def bounded(self) -> Iterator[None]:
         """For all that is done about one token: the time that it takes is bounded, and so is the
-        time that all samples under the constraint take beyond `_USUAL_S` a token.
+        time that the sample takes beyond `_USUAL_S` a token.
 
         Raises:
             ConstraintError: it took longer.
         """
-        planner, begin = self._planner, time.thread_time()
+        begin = time.thread_time()
         try:
             with self._automaton.one_step():
                 yield
         finally:
             more = time.thread_time() - begin - _USUAL_S
-            planner.overdue = max(0.0, planner.overdue + more)
-        if planner.overdue > _MOST_OVERDUE_S:
+            self.overdue = max(0.0, self.overdue + more)
+        if self.overdue > _MOST_OVERDUE_S:
             raise ConstraintError(
                 f"following the constraint takes more than {_MOST_OVERDUE_S:g} s beyond "
                 f"{1000 * _USUAL_S:g} ms a token; make it smaller"

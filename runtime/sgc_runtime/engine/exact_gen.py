@@ -53,8 +53,8 @@ async def generate_exact(loaded: LoadedEngine, stream: TokenStream, call: Call) 
         gen = _ExactGen(loaded, stream, call, planner, found)
         results = [await gen.sample(i) for i in range(params.n)]
     except ConstraintError as error:
-        if planner is not None and error.kind == "limit" and not planner.overdue:
-            loaded.constraints.forget(params)  # it has grown to its limit in other gens, too
+        if planner is not None and error.kind == "limit":
+            loaded.constraints.forget(params)  # it may have grown to its limit in other gens
         raise BackendError(f"{params.constraint}: {error}") from error
     for result in results:
         loaded.engine.core.metrics.add_call(result.usage)

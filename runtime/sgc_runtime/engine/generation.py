@@ -43,8 +43,8 @@ async def generate(loaded: LoadedEngine, stream: TokenStream, call: Call) -> lis
         ]
         outcomes = await waiter.run(requests)
     except ConstraintError as error:
-        if planner is not None and error.kind == "limit" and not planner.overdue:
-            loaded.constraints.forget(params)  # it has grown to its limit in other gens, too
+        if planner is not None and error.kind == "limit":
+            loaded.constraints.forget(params)  # it may have grown to its limit in other gens
         raise BackendError(f"{params.constraint}: {error}") from error
     results = [sample_result(loaded, requests, outcomes, i, len(prompt)) for i in range(params.n)]
     if planner is not None:

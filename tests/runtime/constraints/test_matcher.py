@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 
 import numpy as np
@@ -27,6 +28,7 @@ from sgc_ir.automata import automaton as automata
 from sgc_ir.automata.automaton import DEAD, Automaton
 from sgc_ir.automata.regex import regex_automaton
 from sgc_ir.errors import ConstraintError
+from sgc_runtime.constraints import matcher as module
 from sgc_runtime.constraints.jump import Planner
 from sgc_runtime.constraints.matcher import Matcher
 from sgc_runtime.constraints.token_masks import TokenMasks
@@ -275,3 +277,24 @@ def test_states_are_dropped_meanwhile(
     for seed in range(3):
         check_sample(bench, bench.planner(regex_automaton(pattern)), pattern, seed)
     assert drops
+
+
+def spend(matcher: Matcher, seconds: float) -> None:
+    with matcher.bounded():
+        end = time.thread_time() + seconds
+        while time.thread_time() < end:
+            pass
+
+
+def test_a_slow_sample_fails_no_other(
+    benches: dict[str, Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_OVERDUE_S", 0.02)
+    planner = benches["bytes"].planner(regex_automaton("[ab]+"))
+    slow = Matcher(planner)
+    with pytest.raises(ConstraintError, match=r"more than 0\.02 s beyond") as error:
+        spend(slow, 0.05)
+    assert error.value.kind == "limit"
+    for other in (Matcher(planner), Matcher(planner)):
+        with other.bounded():
+            assert other.mask().any()
