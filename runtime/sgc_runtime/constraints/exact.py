@@ -88,14 +88,21 @@ class ClosedSets:
     def at(self, matcher: Matcher) -> OptionSet | None:
         """The set that begins where `matcher` is, nothing being forced there; the one that
         reaches farthest of those that are small enough and end at a safe place."""
-        place = _Place(matcher.window, matcher.rest, matcher.state, matcher.end_allowed)
-        found = self._found.find(place, self._find)
+        with self._planner.inside():
+            place = _Place(matcher.window, matcher.rest, matcher.state, matcher.end_allowed)
+            found = self._found.find(place, self._find)
         if found is None:
             return None
         return found._replace(num_kept=len(matcher.ids) - len(place.window.ids))
 
     def any_within_reach(self) -> bool:
         """Whether some state has a set, so far as can be said in short time: False is certain."""
+        with self._planner.inside():
+            return self._search()
+
+    # -- below ----------------------------------------------------------------------------------
+
+    def _search(self) -> bool:
         automaton, lock = self._planner.masks.automaton, self._planner.masks.lock
         seen, queue = {automaton.start}, [automaton.start]
         deadline = time.monotonic() + _SEARCH_S
@@ -110,8 +117,6 @@ class ClosedSets:
             seen |= following
             queue += following
         return False
-
-    # -- below ----------------------------------------------------------------------------------
 
     def _find(self, place: _Place) -> OptionSet | None:
         for found in self._planner.closed_sets(place.state):

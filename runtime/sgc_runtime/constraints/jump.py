@@ -11,7 +11,9 @@ Model Programs" (jump-forward decoding); the rules that keep it exact are this p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
@@ -69,6 +71,9 @@ class _Place(NamedTuple):
 class Planner:
     """Plans for one constraint over one tokenizer; a plan is a function of window and state.
 
+    States of long texts are dropped (`tidy`) by the thread that steps the samples, before a token
+    is taken; until then whatever names a state may be used there. Other threads are `inside`.
+
     Args:
         masks: the constraint, its masks and its lock.
         canonical: the tokenizer's rule.
@@ -86,6 +91,28 @@ class Planner:
         self._steps: Memo[tuple[int, bytes], int] = Memo(_STEPS)
         self._closed: Memo[int, list[ClosedSet]] = Memo(_CLOSED)
         self._samples: WeakSet[Holder] = WeakSet()
+        self._inside = 0
+        self._gate = threading.Lock()
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """No state is dropped meanwhile, so that one may be asked about that no sample holds."""
+        with self._gate:
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._gate:
+                self._inside -= 1
+
+    def tidy(self) -> None:
+        """Where it is time to, drop the states of long texts that no sample can come back to,
+        unless somebody is inside."""
+        if not self._automaton.is_crowded:
+            return
+        with self.masks.lock, self._gate:
+            if not self._inside:
+                self._drop()
 
     def follow(self, sample: Holder) -> None:
         """Keep the states that `sample` holds, as long as there is somebody who holds it."""
@@ -130,14 +157,10 @@ class Planner:
 
     def _walk(self, key: tuple[int, bytes]) -> int:
         with self.masks.lock:
-            if self._automaton.is_crowded:
-                self._drop(key[0])
             return self._automaton.walk(*key)
 
-    def _drop(self, state: int) -> None:
-        """Drop the states of long texts that no sample can come back to."""
-        held = [state, *(held for sample in self._samples for held in sample.held())]
-        self.masks.keep(held)
+    def _drop(self) -> None:
+        self.masks.keep(held for sample in self._samples for held in sample.held())
         self._runs.clear()
         self._steps.clear()
         self._closed.clear()  # its sets name states

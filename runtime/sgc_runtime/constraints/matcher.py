@@ -57,17 +57,20 @@ class Matcher:
         self._prefix = healed or (b" " if at_start else b"")
         self._at_start = at_start
         self._begun = begun
-        first = planner.walk(self._automaton.start, begun) if begun else self._automaton.start
-        if first == DEAD:
-            raise ConstraintError(
-                "no legal text begins with the character that an earlier gen left unfinished; "
-                "append text before this one",
-                kind="unsatisfiable",
-            )
-        # Behind each number of ids: the state; below 0: how many bytes of the prefix are missing.
-        self._states = [-len(self._prefix) or first]
-        self._starts = [0]  # where the window begins
-        planner.follow(self)
+        with planner.inside():
+            start = self._automaton.start
+            first = planner.walk(start, begun) if begun else start
+            if first == DEAD:
+                raise ConstraintError(
+                    "no legal text begins with the character that an earlier gen left unfinished; "
+                    "append text before this one",
+                    kind="unsatisfiable",
+                )
+            # Behind each number of ids: the state; below 0: how many bytes of the prefix are
+            # missing.
+            self._states = [-len(self._prefix) or first]
+            self._starts = [0]  # where the window begins
+            planner.follow(self)
 
     @contextmanager
     def bounded(self) -> Iterator[None]:
@@ -139,7 +142,11 @@ class Matcher:
     # -- what comes -----------------------------------------------------------------------------
 
     def accept(self, token: int) -> None:
-        """Take a token, one that `allows` names."""
+        """Take a token, one that `allows` names; one thread does so for all samples.
+
+        Before it, states that no sample holds may be dropped (`Planner.tidy`), and nowhere else.
+        """
+        self._planner.tidy()
         after = self._after(self._states[-1], token)
         assert after is not None, "a token that the constraint does not allow"
         self.ids.append(token)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pytest
 from support.jumps import Bench, bpe_tokenizer
 
+from sgc_ir.automata import automaton as automata
 from sgc_ir.automata.regex import regex_automaton
 from sgc_ir.params import SamplingParams
 from sgc_runtime.constraints.exact import ClosedSets, Option, OptionSet, choose, weigh
 from sgc_runtime.constraints.matcher import Matcher
+from sgc_runtime.constraints.token_masks import TokenMasks
 
 WORDS = ["ap", "app", "le", "apple", "; ", "Re", "A+", "t;", "x\n", "12"]
 EOS = 0
@@ -100,6 +105,42 @@ def test_sets_behind_ids(bench: Bench) -> None:
 def test_whether_there_is_any(bench: Bench, pattern: str, reachable: bool) -> None:
     planner = bench.planner(regex_automaton(pattern))
     assert ClosedSets(planner, [EOS], ()).any_within_reach() is reachable
+
+
+def test_no_state_is_dropped_while_sets_are_looked_for(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("_MANY_STATES", 4), ("_MANY_NODES", 4), ("_RECENT", 0)):
+        monkeypatch.setattr(automata, name, value)
+    drops, keep = 0, TokenMasks.keep
+
+    def counted(masks: TokenMasks, states: Iterable[int]) -> None:
+        nonlocal drops
+        drops += 1
+        keep(masks, states)
+
+    monkeypatch.setattr(TokenMasks, "keep", counted)
+    planner = bench.planner(regex_automaton(r"(?:[a-c]{1,3} [0-9]{1,3};){1,30}(yes|no)x*"))
+    matcher, sets = Matcher(planner), ClosedSets(planner, [EOS], ())
+    failures: list[Exception] = []
+
+    def look() -> None:
+        try:
+            for _ in range(20):
+                sets.any_within_reach()
+                sets.at(matcher)
+                time.sleep(0.001)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads) or not drops:
+        other = Matcher(planner)
+        for token in ids(bench, "abc 123;" * 20):
+            other.accept(token)
+    assert not failures
 
 
 def options(*counts: int) -> tuple[Option, ...]:
