@@ -41,6 +41,7 @@ class Tools:
 
 @dataclass(eq=False, slots=True)
 class _Job:
+    key: bytes
     params: SamplingParams
     future: Future[Planner]
     began: float | None = None  # by the monotonic clock
@@ -102,7 +103,7 @@ class ConstraintCompiler:
             if future is None:
                 future = self._known[key] = Future()
                 future.set_running_or_notify_cancel()  # nobody cancels it for the others
-                self._queue.put(_Job(params, future))
+                self._queue.put(_Job(key, params, future))
                 self._hire()
             self._known.move_to_end(key)
             return future
@@ -197,12 +198,19 @@ class ConstraintCompiler:
             if self._running.pop(job, None) is None:
                 return False
             self.num_compiled += 1
+            if isinstance(result, SgcError) and not _is_lasting(result):
+                self._drop(job)
         if isinstance(result, SgcError):
             job.future.set_exception(result)
         else:
             job.future.set_result(result)
             self._bound()
         return True
+
+    def _drop(self, job: _Job) -> None:
+        """Have the constraint compiled anew by whoever asks next; with the lock held."""
+        if self._known.get(job.key) is job.future:
+            del self._known[job.key]
 
     def _bound(self) -> None:
         with self._lock:
@@ -222,10 +230,16 @@ class ConstraintCompiler:
             late = [j for j in self._running if now - (j.began or now) > self._patience_s]
             for job in late:
                 self._threads.discard(self._running.pop(job))
+                self._drop(job)
                 self._hire()
         for job in late:
             message = f"the constraint takes longer than {self._patience_s:g} s to compile"
             job.future.set_exception(ConstraintError(f"{message}; make it smaller"))
+
+
+def _is_lasting(error: SgcError) -> bool:
+    """Whether the next try would fail alike: time may have run out in a moment of much work."""
+    return isinstance(error, ConstraintError) and error.kind != "limit"
 
 
 def _size(future: Future[Planner]) -> int:

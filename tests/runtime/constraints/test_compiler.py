@@ -123,6 +123,34 @@ def test_errors_reach_all_who_wait(tools: Tools) -> None:
     assert [e.kind for e in found] == ["malformed", "malformed", "unsatisfiable", "limit"]
 
 
+def test_what_took_too_long_is_tried_again(
+    tools: Tools, slow: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = make(tools, patience_s=0.2)
+    with pytest.raises(ConstraintError, match=r"longer than 0\.2 s"):
+        asyncio.run(compiler.get(params("slow")))
+    slow.set()
+    assert asyncio.run(compiler.get(params("slow"))).masks
+    real = module.constraint_automaton
+
+    def overloaded(params: SamplingParams, limits: Limits) -> Automaton:
+        raise ConstraintError("out of time")
+
+    monkeypatch.setattr(module, "constraint_automaton", overloaded)
+    with pytest.raises(ConstraintError, match="out of time"):
+        asyncio.run(compiler.get(params("a*")))
+    monkeypatch.setattr(module, "constraint_automaton", real)
+    assert asyncio.run(compiler.get(params("a*"))).masks
+
+
+def test_refusals_are_kept(tools: Tools) -> None:
+    compiler = make(tools)
+    for _ in range(3):
+        with pytest.raises(ConstraintError):
+            asyncio.run(compiler.get(params("(")))
+    assert compiler.num_compiled == 1
+
+
 def test_an_error_that_nobody_expected_is_one_line(
     tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
