@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 
 from sgc_ir.automata.compile import constraint_automaton, constraint_key
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
-from sgc_ir.errors import ConstraintError, SgcError
+from sgc_ir.errors import BackendError, ConstraintError, SgcError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.constraints.canonical import Canonical
 from sgc_runtime.constraints.jump import Planner
@@ -113,6 +113,7 @@ class ConstraintCompiler:
 
         Raises:
             ConstraintError: the constraint cannot be used, or takes too long to compile.
+            BackendError: an error that nobody expected.
         """
         future = self.submit(params)
         if not future.done():
@@ -248,8 +249,9 @@ def _size(future: Future[Planner]) -> int:
     return future.result().masks.automaton.num_bytes
 
 
-def _unexpected(error: Exception) -> ConstraintError:
+def _unexpected(error: Exception) -> BackendError:
+    """What is said of an error that nobody expected; the constraint may be a good one."""
     reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-    found = ConstraintError(f"the constraint cannot be compiled ({reason})", kind="unsupported")
+    found = BackendError(f"compiling the constraint failed: {reason}")
     found.__cause__ = error
     return found

@@ -15,7 +15,7 @@ from support.jumps import byte_tokenizer
 
 from sgc_ir.automata.automaton import Automaton
 from sgc_ir.automata.limits import Limits
-from sgc_ir.errors import ConstraintError
+from sgc_ir.errors import BackendError, ConstraintError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.constraints import compiler as module
 from sgc_runtime.constraints.canonical import Canonical
@@ -158,7 +158,7 @@ def test_an_error_that_nobody_expected_is_one_line(
         raise ZeroDivisionError("by\nzero")
 
     monkeypatch.setattr(module, "constraint_automaton", broken)
-    with pytest.raises(ConstraintError, match="ZeroDivisionError: by zero"):
+    with pytest.raises(BackendError, match="failed: ZeroDivisionError: by zero"):
         asyncio.run(make(tools).get(params("a")))
 
 
