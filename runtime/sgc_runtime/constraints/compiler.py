@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cache
 from queue import Empty, SimpleQueue
 
 from sgc_ir.automata.compile import constraint_automaton, constraint_key
@@ -87,8 +88,7 @@ class ConstraintCompiler:
         with self._tools_lock:
             if self._tools is None:
                 self._tools = self._make_tools()
-                # A collection would hold every thread for 0.1 s to look through what is loaded.
-                gc.freeze()
+                _freeze()
             return self._tools
 
     def submit(self, params: SamplingParams) -> Future[Planner]:
@@ -236,6 +236,15 @@ class ConstraintCompiler:
         for job in late:
             message = f"the constraint takes longer than {self._patience_s:g} s to compile"
             job.future.set_exception(ConstraintError(f"{message}; make it smaller"))
+
+
+@cache
+def _freeze() -> None:
+    """Once a process: a collection would hold every thread for 0.1 s to look through what is
+    loaded. What is garbage in cycles now would never be freed again, so it is collected before.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _is_lasting(error: SgcError) -> bool:

@@ -183,6 +183,34 @@ def test_what_is_forgotten_compiles_anew(tools: Tools) -> None:
     assert asyncio.run(compiler.get(params("b+"))) is not first
 
 
+_CYCLE = """
+import gc, weakref
+from sgc_runtime.constraints import compiler as module
+
+class Large:
+    pass
+
+def leave() -> weakref.ref:
+    found = Large()
+    found.me = found
+    return weakref.ref(found)
+
+gc.disable()
+for _ in range(2):
+    garbage = leave()
+    module.ConstraintCompiler(lambda: None).tools
+    count = gc.get_freeze_count()
+    print(garbage() is None, count > 0)
+"""
+
+
+def test_garbage_is_freed_before_what_is_loaded_is_frozen() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", _CYCLE], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert found.stdout.split() == ["True", "True", "False", "True"]  # once a process
+
+
 _HANGING = """
 import sys, time
 from sgc_ir.params import SamplingParams
