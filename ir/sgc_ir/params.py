@@ -14,6 +14,7 @@ CHOICE_METHODS = (
 DTYPES = ("int", "float", "bool", "str")
 CONSTRAINTS = ("regex", "json_schema", "grammar", "choices", "dtype")  # at most one a gen
 JSON_STYLES = ("compact", "spaced", "pretty")  # no blanks; `, ` and `: `; lines, two blanks a level
+STYLE_ALONE = "json_style goes with json_schema; drop it, or give the schema"
 DISTRIBUTIONS = ("local", "exact")  # masked step by step; renormalised over whole texts
 GREEDY_TEMPERATURE = 1e-6  # below this, sampling is greedy
 
@@ -74,7 +75,12 @@ class SamplingParams:
 
     def override(self, values: Mapping[str, Any]) -> SamplingParams:
         """A copy with `values` set; None values and lists are normalised. See `normalize`."""
-        return replace(self, **normalize(values)) if values else self
+        if not values:
+            return self
+        made = replace(self, **normalize(values))
+        if made.json_style is not None and made.json_schema is None:
+            raise ValueError(STYLE_ALONE)
+        return made
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data under gen's argument names; tuples become lists."""

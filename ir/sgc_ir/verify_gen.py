@@ -5,7 +5,7 @@ from __future__ import annotations
 from sgc_ir.checks import exact_problem
 from sgc_ir.graph import Node
 from sgc_ir.ops import Op
-from sgc_ir.params import CONSTRAINTS, PARAM_NAMES, SamplingParams, normalize
+from sgc_ir.params import CONSTRAINTS, PARAM_NAMES, STYLE_ALONE, SamplingParams, normalize
 from sgc_ir.verify_scope import Faults, Scope, is_constant
 
 _COMPILED = ("regex", "json_schema", "grammar")
@@ -23,6 +23,8 @@ def _parameter_problem(node: Node, syntax: bool) -> str | None:
     present = [n for n in CONSTRAINTS if node.attrs.get(n) is not None]
     if len(present) > 1:
         return f"has {' and '.join(present)}, a gen takes one constraint"
+    if node.attrs.get("json_style") is not None and "json_schema" not in present:
+        return STYLE_ALONE
     constant = {
         name: value
         for name, value in node.attrs.items()

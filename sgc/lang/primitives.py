@@ -10,7 +10,7 @@ from typing import Any
 
 from sgc.lang.current import is_live
 from sgc.lang.source import is_own_module, refusal
-from sgc_ir.params import CHOICE_METHODS, CONSTRAINTS, normalize
+from sgc_ir.params import CHOICE_METHODS, CONSTRAINTS, STYLE_ALONE, normalize
 from sgc_runtime.executor.stream import is_unnamed
 from sgc_runtime.executor.tools import own_copy
 
@@ -288,6 +288,8 @@ def _check_constraints(given: Mapping[str, Any]) -> None:
         raise refusal("gen: n > 1 together with choices; choices are deterministic, drop n")
     if "method" in given and "choices" not in given:
         raise refusal("gen: method without choices; it says how choices are scored")
+    if "json_style" in given and "json_schema" not in given:
+        raise refusal(f"gen: {STYLE_ALONE}")
 
 
 def _check_constants(what: str, given: Mapping[str, Any]) -> None:

@@ -73,7 +73,6 @@ SAMPLING: dict[str, st.SearchStrategy[Any]] = {
     "seed": st.integers(0, 2**63 - 1),
     "logprobs": st.booleans(),
     "top_logprobs": st.integers(0, 5),
-    "json_style": st.sampled_from(JSON_STYLES),
     "distribution": st.just("local"),  # exact goes with few other parameters
     "heal": st.booleans(),
 }
@@ -217,6 +216,8 @@ class GraphMaker:
         constraint = self.draw(st.sampled_from([None, *sorted(CONSTRAINT)]))
         if constraint is not None:
             params[constraint] = self.draw(CONSTRAINT[constraint])
+        if constraint == "json_schema" and self.draw(st.booleans()):
+            params["json_style"] = self.draw(st.sampled_from(JSON_STYLES))
         if "max_tokens" in params and self.draw(st.booleans()):
             params["max_tokens"] = self.value()
         stream = self.stream()

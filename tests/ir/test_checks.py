@@ -169,6 +169,10 @@ def test_a_gen_takes_one_constraint() -> None:
         normalize({"regex": "a", "dtype": int})
     with pytest.raises(ValueError, match="n > 1 together with choices"):
         normalize({"n": 2, "choices": ["a"]})
+    style = {"json_style": "compact"}
+    assert SamplingParams(json_schema=True).override(style).json_style == "compact"
+    with pytest.raises(ValueError, match="json_style goes with json_schema"):
+        SamplingParams(regex="a").override(style)
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,26 @@ def test_the_graph_holds_plain_json() -> None:
     assert gens[1]["json_style"] == "compact"
 
 
+def test_a_style_without_a_schema_is_refused() -> None:
+    @sgc.function
+    def alone(s):
+        s += sgc.gen("x", json_style="compact")
+
+    with pytest.raises(sgc.CompileError, match="gen: json_style goes with json_schema; drop it"):
+        alone.compile()
+
+
+def test_a_style_goes_with_a_schema_that_only_the_run_knows() -> None:
+    @sgc.function
+    def styled(s, schema):
+        s += sgc.gen("x", json_schema=schema, json_style="compact")
+
+    backend = ScriptedBackend(lambda prompt, params: "[1]")
+    assert styled.run(schema=True, backend=backend, mode="interpreted")["x"] == [1]
+    with pytest.raises(sgc.SgcError, match="json_style goes with json_schema"):
+        styled.run(schema=None, backend=backend, mode="interpreted")
+
+
 @pytest.mark.parametrize(
     ("schema", "form"),
     [
