@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import threading
+import warnings
 from typing import Any
 
 from sgc_ir.automata.limits import Limits
@@ -23,6 +25,10 @@ except ImportError as error:  # an interpreter without the module that CPython h
 _MAX_CHARS = 100_000  # the parser cannot be interrupted; it reads these in 0.1 to 0.3 s
 _NESTING = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]?|([()])", re.DOTALL)
 
+# What a later Python may read otherwise; here the running Python's reading is the meaning.
+_DOUBTFUL = ("[[", "--", "&&", "~~", "||")
+_FILTERING = threading.Lock()  # the filters of warnings are the whole process's
+
 
 def parse(pattern: str, limits: Limits) -> tuple[Any, int]:
     """The tree of `pattern` and its flags.
@@ -33,7 +39,7 @@ def parse(pattern: str, limits: Limits) -> tuple[Any, int]:
     """
     _check_size(pattern, limits)
     try:
-        tree = _parser.parse(pattern)
+        tree = _tree(pattern)
     except re.error as error:
         where = "" if error.pos is None else f"position {error.pos}"
         raise ConstraintError(f"{error.msg}; mend the regex", kind="malformed", where=where) from (
@@ -42,6 +48,15 @@ def parse(pattern: str, limits: Limits) -> tuple[Any, int]:
     except OverflowError as error:
         raise ConstraintError(f"{error}; mend the regex", kind="malformed") from error
     return tree, int(tree.state.flags)
+
+
+def _tree(pattern: str) -> Any:
+    """Python's tree, without its warnings that name no line of the user's."""
+    if not any(text in pattern for text in _DOUBTFUL):
+        return _parser.parse(pattern)
+    with _FILTERING, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Possible (nested )?set", FutureWarning)
+        return _parser.parse(pattern)
 
 
 def _check_size(pattern: str, limits: Limits) -> None:

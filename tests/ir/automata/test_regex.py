@@ -7,6 +7,7 @@ import random
 import re
 import sys
 import unicodedata
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -229,3 +230,14 @@ def test_the_empty_text_has_no_border() -> None:
 def test_two_surrogates_are_no_character() -> None:
     automaton = regex_automaton(r"\ud83d\ude00|ok")
     assert automaton.texts(automaton.start, 5) == [b"ok"]
+
+
+@pytest.mark.parametrize("pattern", ["[[a]", "[+--]", "[a&&b]", "[a~~b]", "[a||b]"])
+def test_what_may_change_its_meaning_is_read_without_a_warning(pattern: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(FutureWarning):
+            re.compile(pattern)
+        filters = list(warnings.filters)
+        regex_automaton(pattern)
+        assert warnings.filters == filters
