@@ -6,6 +6,7 @@ import errno
 import resource
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,24 +14,27 @@ import pytest
 from sgc_runtime.line_file import LineFile, cut_torn_line
 
 
-@pytest.fixture
+@contextmanager
 def little_room() -> Iterator[None]:
-    """No file of this process grows beyond 1,000 bytes."""
+    """No file of this process grows beyond 1,000 bytes; its log must not, either, so the limit
+    stands around single writes only."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.mark.parametrize("mode", ["w", "a"])
-def test_a_write_that_fails_leaves_nothing(tmp_path: Path, little_room: None, mode: str) -> None:
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "f"
     path.write_text("before\n")
     file = LineFile(path, mode)  # type: ignore[arg-type]
     file.write("é\n" * 200)
-    with pytest.raises(OSError) as info:
+    with little_room(), pytest.raises(OSError) as info:
         file.write("x" * 600 + "\n")
     assert info.value.errno == errno.EFBIG
     file.write("last\n")
