@@ -42,16 +42,10 @@ def call_graph(program: Program) -> nx.DiGraph[str]:
     view: nx.DiGraph[str] = nx.DiGraph()
     for name, graph in program.graphs.items():
         view.add_node(name)
-        _add_calls(view, name, graph)
+        for node in graph.walk():
+            if node.op is Op.SUB_PROGRAM:
+                view.add_edge(name, node.attrs["callee"])
     return view
-
-
-def _add_calls(view: nx.DiGraph[str], caller: str, graph: Graph) -> None:
-    for node in graph.nodes:
-        if node.op is Op.SUB_PROGRAM:
-            view.add_edge(caller, node.attrs["callee"])
-        if node.body is not None:
-            _add_calls(view, caller, node.body)
 
 
 def _mark(view: nx.DiGraph[int], before: int, after: int, kind: str) -> None:

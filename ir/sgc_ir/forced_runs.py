@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sgc_ir.graph import Graph, Node, Program, iter_refs
+from sgc_ir.graph import Graph, Node, Program, is_constant
 from sgc_ir.ops import Op
 from sgc_ir.params import PARAM_NAMES, normalize
 
@@ -44,16 +44,10 @@ def forced_runs(program: Program) -> list[ForcedRun]:
     """
     found: list[ForcedRun] = []
     for graph in program.graphs.values():
-        for inner in _with_bodies(graph):
+        bodies = (node.body for node in graph.walk() if node.body is not None)
+        for inner in (graph, *bodies):
             found += _runs(graph.name, inner)
     return found
-
-
-def _with_bodies(graph: Graph) -> Iterator[Graph]:
-    yield graph
-    for node in graph.nodes:
-        if node.body is not None:
-            yield from _with_bodies(node.body)
 
 
 def _runs(name: str, graph: Graph) -> Iterator[ForcedRun]:
@@ -106,7 +100,7 @@ def _ends(attrs: Any) -> tuple[bytes, bytes, bool]:
     from sgc_ir.automata.ends import ends_of
 
     values = {k: v for k, v in attrs.items() if k in PARAM_NAMES}
-    if next(iter_refs(tuple(values.values())), None) is not None or values.get("n", 1) != 1:
+    if not is_constant(values) or values.get("n", 1) != 1:
         return b"", b"", False
     params = constraint_params(normalize(values))
     if params is None:

@@ -105,6 +105,13 @@ class Graph:
     nodes: tuple[Node, ...] = ()
     source: Source = Source()
 
+    def walk(self) -> Iterator[Node]:
+        """The nodes in order, those of a loop's body behind the loop."""
+        for node in self.nodes:
+            yield node
+            if node.body is not None:
+                yield from node.body.walk()
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -128,6 +135,11 @@ class Program:
     def graph(self) -> Graph:
         return self.graphs[self.main]
 
+    def walk(self) -> Iterator[Node]:
+        """The nodes of all graphs, see `Graph.walk`."""
+        for graph in self.graphs.values():
+            yield from graph.walk()
+
 
 def iter_refs(value: Any) -> Iterator[Ref]:
     """The `Ref`s inside an operand."""
@@ -139,6 +151,11 @@ def iter_refs(value: Any) -> Iterator[Ref]:
     elif isinstance(value, Mapping):
         for item in value.values():
             yield from iter_refs(item)
+
+
+def is_constant(value: Any) -> bool:
+    """Whether an operand holds no `Ref`."""
+    return next(iter_refs(value), None) is None
 
 
 def map_refs(value: Any, fn: Any) -> Any:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sgc_ir.expr import check
-from sgc_ir.graph import Node, Ref, iter_refs
+from sgc_ir.graph import Node, Ref, is_constant, iter_refs
 from sgc_ir.limits import MAX_VALUE_DEPTH
 from sgc_ir.ops import OPS, Op
-from sgc_ir.verify_scope import Faults, Scope, is_constant
+from sgc_ir.verify_scope import Faults, Scope
 
 ROLES = ("system", "user", "assistant")
 EFFECTS = ("pure", "repeatable", "irreversible")

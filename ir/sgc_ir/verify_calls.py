@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sgc_ir.graph import MISSING, Graph, Node, Program, Ref
+from sgc_ir.graph import MISSING, Graph, Node, Program, Ref, is_constant
 from sgc_ir.ops import Op
 from sgc_ir.types import parse_type
 from sgc_ir.verify_attrs import EFFECTS, value_problem
-from sgc_ir.verify_scope import Faults, Scope, constant_width, is_constant
+from sgc_ir.verify_scope import Faults, Scope, constant_width
 
 _WRITTEN = "names written anywhere"
 
@@ -56,11 +56,7 @@ def recursion(program: Program) -> str | None:
 
 
 def _callees(graph: Graph) -> Iterator[str]:
-    for node in graph.nodes:
-        if node.op is Op.SUB_PROGRAM:
-            yield node.attrs["callee"]
-        if node.body is not None:
-            yield from _callees(node.body)
+    return (node.attrs["callee"] for node in graph.walk() if node.op is Op.SUB_PROGRAM)
 
 
 def parameters(scope: Scope) -> Faults:
@@ -192,7 +188,7 @@ def _written_anywhere(scope: Scope) -> set[Any]:
 
 def _writes(graph: Graph) -> Iterator[str]:
     """Names that nodes write, bodies included; those may not have been verified yet."""
-    for node in graph.nodes:
+    for node in graph.walk():
         names: Any = ()
         if node.op in (Op.GEN, Op.SELECT):
             names = (node.attrs.get("name"),)
@@ -203,5 +199,3 @@ def _writes(graph: Graph) -> Iterator[str]:
             joined = node.attrs.get("vars")
             names = joined if isinstance(joined, dict) else ()
         yield from (name for name in names if isinstance(name, str))
-        if node.body is not None:
-            yield from _writes(node.body)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sgc_ir.checks import exact_problem
-from sgc_ir.graph import Node
+from sgc_ir.graph import Node, is_constant
 from sgc_ir.ops import Op
 from sgc_ir.params import CONSTRAINTS, PARAM_NAMES, STYLE_ALONE, SamplingParams, normalize
-from sgc_ir.verify_scope import Faults, Scope, is_constant
+from sgc_ir.verify_scope import Faults, Scope
 
 _COMPILED = ("regex", "json_schema", "grammar")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sgc_ir.graph import Graph, Node, Program, Ref, iter_refs
+from sgc_ir.graph import Graph, Node, Program, Ref
 from sgc_ir.ops import Op
 
 Fault = tuple[Node | None, str]  # the node at fault, and why
@@ -46,11 +46,6 @@ class Scope:
         """The Fork of this graph that a GetForkItem or Join names; None for a captured one."""
         fork = self.node(node.attrs["fork"])
         return fork if fork.op is Op.FORK else None
-
-
-def is_constant(value: Any) -> bool:
-    """Whether an operand holds no `Ref`."""
-    return next(iter_refs(value), None) is None
 
 
 def constant_width(fork: Node | None) -> int | None:

@@ -11,7 +11,6 @@ from sgc_ir.ops import Op
 
 if TYPE_CHECKING:
     from sgc.compile import CompiledProgram
-    from sgc_ir.graph import Graph
     from sgc_ir.graph import Program as Graphs
 
 
@@ -41,9 +40,4 @@ def load_graph(argument: str) -> Graphs:
 
 def model_calls(program: Graphs) -> int:
     """Number of model calls that stand in the graphs."""
-    return sum(_model_calls(graph) for graph in program.graphs.values())
-
-
-def _model_calls(graph: Graph) -> int:
-    own = sum(node.op in (Op.GEN, Op.SELECT) for node in graph.nodes)
-    return own + sum(_model_calls(node.body) for node in graph.nodes if node.body is not None)
+    return sum(node.op in (Op.GEN, Op.SELECT) for node in program.walk())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sgc.cli.failure import say
 from sgc_ir.errors import CompileError
-from sgc_ir.graph import Graph, Node, Ref, iter_refs
+from sgc_ir.graph import Node, is_constant
 from sgc_ir.graph import Program as Graphs
 from sgc_ir.ops import Op
 from sgc_ir.params import PARAM_NAMES, SamplingParams, normalize
@@ -48,24 +48,13 @@ def prepare(program: Graphs, model: str, quiet: bool) -> None:
 
 def _constrained(program: Graphs) -> Iterator[tuple[Node, SamplingParams]]:
     """The gens whose constraints are constants, in program order."""
-    for graph in program.graphs.values():
-        for node in _gens(graph):
-            values = {k: v for k, v in node.attrs.items() if k in PARAM_NAMES and _is_known(v)}
-            params = SamplingParams(**normalize(values))
-            if params.constraint not in (None, "choices"):
-                yield node, params
-
-
-def _gens(graph: Graph) -> Iterator[Node]:
-    for node in graph.nodes:
-        if node.op is Op.GEN:
-            yield node
-        if node.body is not None:
-            yield from _gens(node.body)
-
-
-def _is_known(value: Any) -> bool:
-    return not isinstance(value, Ref) and next(iter_refs(value), None) is None
+    for node in program.walk():
+        if node.op is not Op.GEN:
+            continue
+        values = {k: v for k, v in node.attrs.items() if k in PARAM_NAMES and is_constant(v)}
+        params = SamplingParams(**normalize(values))
+        if params.constraint is not None:
+            yield node, params
 
 
 def _check_budget(

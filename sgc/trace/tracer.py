@@ -99,7 +99,8 @@ def _traced(spec: ProgramSpec, constants: Mapping[str, Any]) -> Program:
 
 def _program(trace: Trace, spec: ProgramSpec, constants: Mapping[str, Any]) -> Program:
     graphs = _reachable(trace)
-    called = {node.attrs["tool"] for graph in graphs.values() for node in _calls(graph)}
+    nodes = [node for graph in graphs.values() for node in graph.walk()]
+    called = {node.attrs["tool"] for node in nodes if node.op is Op.CALL}
     notes: dict[str, Any] = {}
     if trace.warnings:
         notes["warnings"] = list(trace.warnings)
@@ -116,17 +117,5 @@ def _reachable(trace: Trace) -> dict[str, Graph]:
         name = todo.pop(0)
         if name not in found:
             found[name] = graph = trace.graphs[name]
-            todo.extend(node.attrs["callee"] for node in _nodes(graph, Op.SUB_PROGRAM))
+            todo += [n.attrs["callee"] for n in graph.walk() if n.op is Op.SUB_PROGRAM]
     return found
-
-
-def _calls(graph: Graph) -> Iterable[Any]:
-    return _nodes(graph, Op.CALL)
-
-
-def _nodes(graph: Graph, op: Op) -> Iterable[Any]:
-    for node in graph.nodes:
-        if node.op is op:
-            yield node
-        if node.body is not None:
-            yield from _nodes(node.body, op)
