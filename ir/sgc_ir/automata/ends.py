@@ -10,9 +10,11 @@ _LONGEST = 4096  # bytes of an end
 
 
 class Ends(NamedTuple):
-    """Attributes:
-    prefix, suffix: bytes; the same where there is one text only.
-    whole: there is one text only.
+    """What all legal texts have in common.
+
+    Attributes:
+        prefix, suffix: bytes; the same where there is one text only.
+        whole: there is one text only.
     """
 
     prefix: bytes

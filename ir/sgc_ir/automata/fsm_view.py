@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
@@ -61,22 +60,6 @@ class FsmView:
     @property
     def num_states(self) -> int:
         return len(self.accepting)
-
-    def graph(self) -> nx.MultiDiGraph[int]:
-        """Nodes have `accepting`; edges `label`, `text`, `chars`, `forced`."""
-        graph: nx.MultiDiGraph[int] = nx.MultiDiGraph()
-        for state, accepting in enumerate(self.accepting):
-            graph.add_node(state, accepting=accepting)
-        for edge in self.edges:
-            graph.add_edge(
-                edge.source,
-                edge.target,
-                label=edge.label,
-                text=edge.text,
-                chars=edge.chars,
-                forced=edge.forced,
-            )
-        return graph
 
 
 def view(automaton: Automaton, limit: int = 4096) -> FsmView:

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
-from sgc_ir.automata.nodes import (
-    Empty,
-    Literal,
-    Node,
-    Reference,
-    Repeat,
-    Sequence,
-    Span,
-    Union,
-)
+from sgc_ir.automata.nodes import Literal, Node, Reference, Repeat, Sequence, Span, Union
 from sgc_ir.automata.pool import Pool
 
 
@@ -68,6 +59,8 @@ def _ends(pool: Pool, node: Node, ending: set[str], known: dict[int, bool]) -> b
 
 
 def _parts(node: Node) -> tuple[tuple[Node, ...], bool]:
+    """The expressions that decide whether `node` holds a text, and whether it takes all of them;
+    none where it is decided without them."""
     if isinstance(node, Union):
         return node.items, False
     if isinstance(node, Sequence):
@@ -80,12 +73,8 @@ def _parts(node: Node) -> tuple[tuple[Node, ...], bool]:
 
 
 def _decide(pool: Pool, node: Node, ending: set[str], parts: list[bool], every: bool) -> bool:
-    if isinstance(node, Empty):
-        return False
     if isinstance(node, Reference):
         return node.rule.name in ending
-    if isinstance(node, Union):
-        return any(parts)
     if parts:
         return all(parts) if every else any(parts)
-    return node.nullable or bool(node.sure) or pool.is_alive(node)
+    return pool.is_alive(node)

@@ -9,15 +9,12 @@ from weakref import WeakKeyDictionary
 from sgc_ir.automata.nodes import (
     Complement,
     Delayed,
-    Empty,
-    Epsilon,
     Intersection,
     Lazy,
     Literal,
     Node,
     Reference,
     Repeat,
-    Sequence,
     Span,
     Union,
 )
@@ -25,11 +22,6 @@ from sgc_ir.automata.parts import parts_of
 from sgc_ir.automata.utf8 import CharSet
 
 _SIZE = 16
-_TYPES = (
-    *(Empty, Epsilon, Literal, Span, Sequence, Union, Intersection),
-    *(Complement, Repeat, Delayed, Lazy, Reference),
-)
-_NAMES: dict[type[Node], bytes] = {kind: kind.__name__.encode() + b"\0" for kind in _TYPES}
 _sets: WeakKeyDictionary[CharSet, bytes] = WeakKeyDictionary()
 
 
@@ -69,7 +61,7 @@ class Signatures:
     def _digest(self, node: Node, parts: list[bytes]) -> bytes:
         if isinstance(node, Union | Intersection):
             parts.sort()  # they stand in the order of making
-        data = b"".join((_NAMES[type(node)], *parts, self._own(node)))
+        data = b"".join((type(node).__name__.encode(), b"\0", *parts, self._own(node)))
         return hashlib.blake2b(data, digest_size=_SIZE).digest()
 
     def _own(self, node: Node) -> bytes:
@@ -79,8 +71,6 @@ class Signatures:
             return _of_set(node.chars)
         if isinstance(node, Literal):
             return node.data[node.offset :]
-        if isinstance(node, Sequence | Union | Intersection):
-            return b""
         if isinstance(node, Repeat):
             return f"{node.low},{node.high}".encode()
         if isinstance(node, Lazy):

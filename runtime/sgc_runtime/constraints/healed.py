@@ -43,5 +43,6 @@ def _allow(table: TrieTable, words: Int32, token: int) -> None:
     if token == table.no_token:
         return
     alike = table.aliases[table.aliases[:, 0] == token, 1]
+    bits = words.view(np.uint32)
     for bit in (token, *alike.tolist()):
-        words[bit >> 5] |= np.int32(np.uint32(1 << (bit & 31)).view(np.int32))
+        bits[bit >> 5] |= np.uint32(1 << (bit & 31))

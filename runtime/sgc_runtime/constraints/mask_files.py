@@ -8,7 +8,9 @@ import hashlib
 import importlib.util
 import logging
 import os
+import sys
 import tempfile
+import unicodedata
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -38,7 +40,7 @@ class MaskFiles:
         self._budget = budget_bytes
 
     def path(self, automaton: bytes, tokenizer: bytes) -> Path:
-        """The file of two digests, for this version of the code."""
+        """The file of two digests, for this version of the code and of Python."""
         name = hashlib.blake2b(automaton, digest_size=16, key=_code_digest()).hexdigest()
         return self._folder / f"{name}-{tokenizer.hex()}.masks"
 
@@ -95,8 +97,10 @@ class MaskFiles:
 
 @functools.cache
 def _code_digest() -> bytes:
-    """Changes with the code that makes automata, their signatures and masks."""
-    found = hashlib.blake2b(digest_size=16)
+    """Changes with what makes automata, their signatures and masks: the code, and Python, whose
+    reading of patterns and whose Unicode they follow."""
+    python = f"{sys.version_info[:2]} {unicodedata.unidata_version}"
+    found = hashlib.blake2b(python.encode(), digest_size=16)
     for package in ("sgc_ir.automata", "sgc_kernels.masks", "sgc_runtime.constraints"):
         spec = importlib.util.find_spec(package)
         assert spec is not None
@@ -107,6 +111,7 @@ def _code_digest() -> bytes:
 
 
 def _entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Signature and deflated mask of each state."""
     at = 0
     while at < len(data):
         name = data[at : at + _NAME]
@@ -116,8 +121,10 @@ def _entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def pack(words: Int32) -> bytes:
+    """A mask, deflated."""
     return zlib.compress(words.tobytes(), 1)
 
 
 def unpack(packed: bytes) -> Int32:
+    """The mask that was packed, read-only."""
     return np.frombuffer(zlib.decompress(packed), np.int32)

@@ -17,9 +17,6 @@ class Memo(Generic[K, V]):
         self._entries = entries
         self._known: OrderedDict[K, V] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def clear(self) -> None:
         """Forget everything."""
         self._known.clear()

@@ -9,7 +9,6 @@ from itertools import product
 from xml.etree import ElementTree
 
 import interegular
-import networkx as nx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -130,15 +129,6 @@ def test_bytes_of_a_character_are_put_together() -> None:
 )
 def test_labels(pattern: str, label: str) -> None:
     assert view(regex_automaton(pattern)).edges[0].label == label
-
-
-def test_graph_has_the_edges() -> None:
-    shown = view(regex_automaton("(?:a|b)*abb"))
-    graph = shown.graph()
-    assert nx.is_weakly_connected(graph)
-    assert graph.number_of_edges() == len(shown.edges) == 8
-    assert [state for state, ends in graph.nodes(data="accepting") if ends] == [3]
-    assert graph.edges[0, 1, 0]["label"] == '"a"'
 
 
 def test_table() -> None:
