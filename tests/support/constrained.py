@@ -13,7 +13,7 @@ from typing import Any
 import regex
 import torch
 import transformers
-from support.jumps import Bench
+from support.jumps import Bench, Trace, settle
 from support.local import backend, gen, stream
 
 from sgc_ir.automata.regex import regex_automaton
@@ -117,18 +117,14 @@ class Oracle:
         matcher = Matcher(self._bench.planner(regex_automaton(pattern)))
         asked = self._tokenizer.encode(prompt)
         legal = Legal(pattern, self._tokenizer)
-        self._jump(matcher)
+        settle(self._bench, matcher, Trace())
         while len(matcher.ids) < max_tokens and not matcher.is_final:
             best = self._best(asked, matcher, legal)
             if best in self._tokenizer.eos_ids:
                 break
             matcher.accept(best)
-            self._jump(matcher)
+            settle(self._bench, matcher, Trace())
         return matcher.ids[:max_tokens]
-
-    def _jump(self, matcher: Matcher) -> None:
-        while (jump := matcher.jump()) is not None:
-            matcher.apply(jump)
 
     def _best(self, asked: list[int], matcher: Matcher, legal: Legal) -> int:
         with torch.inference_mode():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from support.masks import tokens_of
 from support.tokenizer import Kind, save_directory
 from tokenizers import Tokenizer as Encoder
 from tokenizers import decoders, models, pre_tokenizers
@@ -103,9 +104,9 @@ def random_model(seed: int, vocab_size: int) -> Model:
     return scores
 
 
-def tokens_of(mask: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    bits = np.unpackbits(mask.view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits)
+def take(matcher: Matcher, ids: Iterable[int]) -> None:
+    for token in ids:
+        matcher.accept(token)
 
 
 def settle(bench: Bench, matcher: Matcher, trace: Trace) -> list[int]:
@@ -168,7 +169,7 @@ def generate_singly(
             continue
         assert ids == matcher.ids
         matcher = make()
-        matcher.replay(ids)
+        take(matcher, ids)
         assert matcher.jump() is None, "the plan of a sample that has jumped"
         end = matcher.is_final or len(ids) >= max_tokens
         best = END if end else sample(matcher, model, Trace())

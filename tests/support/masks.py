@@ -49,8 +49,13 @@ def vocabularies(tokens: list[bytes]) -> list[Vocabulary]:
     ]
 
 
+def tokens_of(words: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """The tokens that a mask allows, ascending."""
+    return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+
+
 def allowed(words: npt.NDArray[np.int32]) -> set[int]:
-    return set(np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist())
+    return set(tokens_of(words).tolist())
 
 
 def tried(automaton: Automaton, state: int, tokens: list[bytes]) -> set[int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.jumps import Bench, bpe_tokenizer
+from support.jumps import Bench, Trace, bpe_tokenizer, settle, take
 
 from sgc_ir.automata import automaton as automata
 from sgc_ir.automata.regex import regex_automaton
@@ -35,10 +35,8 @@ def at(
     """The set behind the ids of `begun` and what is forced behind them."""
     planner = bench.planner(regex_automaton(pattern))
     matcher = Matcher(planner)
-    for token in bench.tokenizer.encode(begun) if begun else []:
-        matcher.accept(token)
-    while (jump := matcher.jump()) is not None:
-        matcher.apply(jump)
+    take(matcher, bench.tokenizer.encode(begun) if begun else ())
+    settle(bench, matcher, Trace())
     return ClosedSets(planner, [EOS], stops).at(matcher)
 
 
@@ -137,9 +135,7 @@ def test_no_state_is_dropped_while_sets_are_looked_for(
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads) or not drops:
-        other = Matcher(planner)
-        for token in ids(bench, "abc 123;" * 20):
-            other.accept(token)
+        take(Matcher(planner), ids(bench, "abc 123;" * 20))
     assert not failures
 
 
