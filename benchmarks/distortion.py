@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,6 @@ _GRADES = tuple(letter + sign for letter in "ABCD" for sign in ("", "+", "-"))
 _RATINGS = ("Excellent", "Above Average", "Fair", "Below Average")
 _AT_ONCE = 64
 _RAREST = 1e-7  # ways that are less likely are left out
-
-Logprobs = Callable[[Sequence[int]], npt.NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,28 +236,22 @@ class _Masked:
     """Every way in which a gen can be sampled under masks, with its probability."""
 
     def __init__(self, judge: _Judge, case: Case) -> None:
-        from sgc_ir.automata.regex import regex_automaton
-        from sgc_runtime.constraints.canonical import Canonical
-        from sgc_runtime.constraints.jump import Planner
-        from sgc_runtime.constraints.matcher import Matcher
-        from sgc_runtime.constraints.token_masks import TokenMasks
-        from sgc_runtime.constraints.vocabulary import Vocabulary
-        from sgc_runtime.sampling.healing import TokenPrefixes
+        from sgc_ir.params import SamplingParams
+        from sgc_runtime.constraints.compiler import ConstraintCompiler
+        from sgc_runtime.constraints.of_tokenizer import constraint_tools
 
         tokenizer = judge.tokenizer
-        masks = TokenMasks(regex_automaton(case.bounded_regex), Vocabulary.of(tokenizer))
-        prefixes = TokenPrefixes(tokenizer.token_bytes, tokenizer.vocab_size)
-        self._start = Matcher(Planner(masks, Canonical(tokenizer), prefixes))
+        compiler = ConstraintCompiler(lambda: constraint_tools(tokenizer))
+        self._planner = compiler.submit(SamplingParams(regex=case.bounded_regex)).result()
         self._judge, self._case = judge, case
         self._before = tokenizer.encode(case.prompt)
 
     def texts(self) -> Iterator[tuple[str, float]]:
         """Texts, some of them several times, and the probability of each way."""
-        stack = [(self._start, 1.0)]
+        stack: list[tuple[list[int], float]] = [([], 1.0)]
         while stack:
-            matcher, share = stack.pop()
-            while (jump := matcher.jump()) is not None:
-                matcher.apply(jump)
+            ids, share = stack.pop()
+            matcher = self._behind(ids)
             text = self._decided(matcher)
             if text is not None:
                 yield text, share
@@ -268,14 +260,23 @@ class _Masked:
                 if token in self._judge.tokenizer.eos_ids:
                     yield self._text(matcher), share * chance
                 elif share * chance > _RAREST:
-                    following = matcher.fork()
-                    following.accept(token)
-                    stack.append((following, share * chance))
+                    stack.append(([*matcher.ids, token], share * chance))
+
+    def _behind(self, ids: list[int]) -> Any:
+        """A sample of these ids, and what is forced behind them."""
+        from sgc_runtime.constraints.matcher import Matcher
+
+        matcher = Matcher(self._planner)
+        for token in ids:
+            matcher.accept(token)
+        while (jump := matcher.jump()) is not None:
+            matcher.apply(jump)
+        return matcher
 
     def _next(self, matcher: Any) -> list[tuple[int, float]]:
         """What may be sampled, with its probability."""
-        words = matcher.mask().view(np.uint32)
-        bits = np.unpackbits(words.view(np.uint8), bitorder="little").nonzero()[0].tolist()
+        mask = matcher.mask().view(np.uint8)
+        bits = np.unpackbits(mask, bitorder="little").nonzero()[0].tolist()
         allowed = [token for token in bits if matcher.is_canonical(token) is not False] or bits
         if matcher.end_allowed:
             allowed += sorted(self._judge.tokenizer.eos_ids)
