@@ -35,41 +35,44 @@ class TokenRule(Protocol):
         ...
 
 
-def mask_logits(logits: torch.Tensor, rows: Sequence[SamplingRow], bound: Sequence[int]) -> None:
-    """Make minus infinity, in place, what the masks of the rows `bound` rule out."""
-    index = None if len(bound) == len(rows) else torch.tensor(bound, device=logits.device)
-    apply_token_mask(logits, _masks(rows, bound).to(logits.device), index)
+def stacked_masks(rows: Sequence[SamplingRow]) -> torch.Tensor:
+    """int32 `[rows, words]`: the masks of rows that have been prepared."""
+    words = []
+    for row in rows:
+        assert row.mask is not None, "a row that was not prepared"
+        words.append(row.mask)
+    return torch.from_numpy(np.stack(words))
 
 
-def _masks(rows: Sequence[SamplingRow], bound: Sequence[int]) -> torch.Tensor:
-    words = [rows[i].mask for i in bound]
-    return torch.from_numpy(np.stack([w for w in words if w is not None]))
+def mask_logits(logits: torch.Tensor, masks: torch.Tensor, bound: Sequence[int]) -> None:
+    """Make minus infinity, in place, what `masks`, one for each of the rows `bound`, rule out."""
+    index = None if len(bound) == len(logits) else torch.tensor(bound, device=logits.device)
+    apply_token_mask(logits, masks, index)
 
 
-def allowed_shares(
-    logits: torch.Tensor, rows: Sequence[SamplingRow], bound: Sequence[int]
-) -> list[float]:
+def allowed_shares(logits: torch.Tensor, masks: torch.Tensor, bound: Sequence[int]) -> list[float]:
     """For each of the rows `bound`: the log of the model's probability of all ids together that
     its mask allows, in nats; 0 where it rules out nothing.
 
     Args:
         logits: `[rows, vocab]` float32, as the model gives them.
+        masks: int32 `[bound, words]`.
     """
-    chosen = logits if len(bound) == len(rows) else logits[torch.tensor(bound)]
+    chosen = logits if len(bound) == len(logits) else logits[torch.tensor(bound)]
     probs = chosen.softmax(-1)
-    apply_token_mask(probs, _masks(rows, bound).to(logits.device))
+    apply_token_mask(probs, masks)
     sums = probs.clamp_(min=0.0).sum(-1).clamp_(max=1.0).tolist()
     return [
-        _small_share(logits, rows, i) if share < _LEAST_SHARE else log(share)
-        for i, share in zip(bound, sums, strict=True)
+        log(share) if share >= _LEAST_SHARE else _small_share(chosen[i], masks[i])
+        for i, share in enumerate(sums)
     ]
 
 
-def _small_share(logits: torch.Tensor, rows: Sequence[SamplingRow], row: int) -> float:
-    numbers = logits[row : row + 1].to(torch.float64)
-    allowed = logits[row : row + 1].clone()
-    mask_logits(allowed, rows[row : row + 1], [0])
-    return float(allowed.to(torch.float64).logsumexp(-1) - numbers.logsumexp(-1))
+def _small_share(logits: torch.Tensor, mask: torch.Tensor) -> float:
+    allowed = logits[None].clone()
+    apply_token_mask(allowed, mask[None])
+    every, some = (numbers.to(torch.float64).logsumexp(-1) for numbers in (logits, allowed[0]))
+    return float(some - every)
 
 
 def first_canonical(row: SamplingRow, candidates: Iterator[int]) -> int:

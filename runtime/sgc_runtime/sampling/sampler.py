@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from sgc_runtime.sampling.constraint import allowed_shares, by_score, first_canonical, mask_logits
+from sgc_runtime.sampling.constraint import (
+    allowed_shares,
+    by_score,
+    first_canonical,
+    mask_logits,
+    stacked_masks,
+)
 from sgc_runtime.sampling.draw import draw, noise_count
 from sgc_runtime.sampling.filters import filter_probs
 from sgc_runtime.sampling.logprobs import token_logprobs
@@ -47,11 +53,13 @@ def sample(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> Sampled:
     raw = logits[wanted] if wanted else None  # a copy
     bound = [i for i, row in enumerate(rows) if row.rule is not None]
     if bound:
-        _weigh(logits, rows, bound)
+        masks = stacked_masks([rows[i] for i in bound]).to(logits.device)
+        for i, share in zip(bound, allowed_shares(logits, masks, bound), strict=True):
+            rows[i].weigh(share)
     if not all(row.plain for row in rows):
         adjust_logits(logits, rows)
     if bound:
-        mask_logits(logits, rows, bound)
+        mask_logits(logits, masks, bound)
     chosen = _choose(logits, rows, bound)
     if raw is None:
         return Sampled(chosen, {})
@@ -61,11 +69,6 @@ def sample(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> Sampled:
     return Sampled(
         chosen, dict(zip(wanted, found, strict=True)), dict(zip(wanted, raw, strict=True))
     )
-
-
-def _weigh(logits: torch.Tensor, rows: Sequence[SamplingRow], bound: Sequence[int]) -> None:
-    for i, share in zip(bound, allowed_shares(logits, rows, bound), strict=True):
-        rows[i].weigh(share)
 
 
 def _choose(logits: torch.Tensor, rows: Sequence[SamplingRow], bound: Sequence[int]) -> list[int]:

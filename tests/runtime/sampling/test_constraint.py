@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sgc_ir.params import SamplingParams
-from sgc_runtime.sampling.constraint import MAX_REJECTED, allowed_shares
+from sgc_runtime.sampling.constraint import MAX_REJECTED, allowed_shares, stacked_masks
 from sgc_runtime.sampling.row import SamplingRow
 from sgc_runtime.sampling.sampler import NO_TOKEN, sample
 
@@ -124,8 +124,7 @@ def test_a_choice_depends_on_its_own_row_alone() -> None:
 @settings(max_examples=50, deadline=None)
 def test_shares_are_those_of_the_model(allowed: frozenset[int], seed: int, spread: float) -> None:
     scores = logits(seed, 2) * spread
-    rows = [SamplingRow(SamplingParams(), 0), row(Rule(allowed))]
-    (found,) = allowed_shares(scores, rows, [1])
+    (found,) = allowed_shares(scores, stacked_masks([row(Rule(allowed))]), [1])
     logp = scores[1].double().log_softmax(-1)
     assert found == pytest.approx(float(logp[list(allowed)].logsumexp(-1)), rel=1e-4, abs=1e-5)
 
