@@ -76,6 +76,7 @@ class Automaton:
         row_of: int32 [capacity]: the row of each state.
         accepting: bool [capacity].
         start: the first state.
+        tick: whoever looks through states counts its own work with it (`Watch.tick`).
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Automaton:
         if not self._pool.is_alive(start):
             raise ConstraintError("no text is legal under it", kind="unsatisfiable")
         self._pool.restart_clock()
+        self.tick = self._pool.tick
         self._in_step = False
         self._nodes: dict[int, Node] = {}
         self._count = 0
@@ -104,6 +106,11 @@ class Automaton:
     def num_states(self) -> int:
         """How many numbers were given to states."""
         return self._count
+
+    @property
+    def num_found(self) -> int:
+        """Grows with what is found out."""
+        return self._pool.num_made + self._num_rows
 
     @property
     def is_crowded(self) -> bool:

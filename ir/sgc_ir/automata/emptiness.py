@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from sgc_ir.automata.limits import SliceEnded
 from sgc_ir.automata.nodes import (
     Complement,
     Delayed,
@@ -22,19 +23,24 @@ from sgc_ir.errors import ConstraintError
 if TYPE_CHECKING:
     from sgc_ir.automata.pool import Pool
 
-_Search = Generator[Node, None, None]  # yields expressions that have to be decided first
+_SUSPENDED = 8  # searches that may go on later
 
 
 def find_alive(pool: Pool, node: Node) -> None:
     """Set `node.alive`, and that of what had to be looked at; without recursion, because chains
-    are long."""
-    searches: list[_Search] = [_search(pool, node)]
-    while searches:
-        missing = next(searches[-1], None)
-        if missing is None:
-            searches.pop()
-        else:
-            searches.append(_search(pool, missing))
+    are long. A search that ends with `SliceEnded` goes on with the next call for `node`."""
+    searches = pool.searches.pop(node.id, None) or [Search(node)]
+    try:
+        while searches:
+            missing = searches[-1].go_on(pool)
+            if missing is None:
+                searches.pop()
+            else:
+                searches.append(Search(missing))
+    except SliceEnded:
+        if len(pool.searches) < _SUSPENDED:
+            pool.searches[node.id] = searches
+        raise
 
 
 class _Frontier:
@@ -72,24 +78,34 @@ class _Frontier:
                 self._broad.append(node)
 
 
-def _search(pool: Pool, start: Node) -> _Search:
-    """From `start` to an expression that surely holds a text."""
-    frontier = _Frontier(start)
-    while (node := frontier.next()) is not None:
-        pool.tick()
-        if node.nullable or node.alive:
-            _mark_path(node, frontier.parents)
-            return
-        if isinstance(node, Sequence) and node.head.alive is None:
-            yield node.head
-        frontier.add(node, reversed(_edges(pool, node)))  # low bytes first
-        if frontier.looked > pool.limits.explored:
-            raise ConstraintError(
-                f"no legal text found among {pool.limits.explored} expressions; "
-                "make the lookahead, exclusion or intersection smaller"
-            )
-    for node in frontier.seen.values():  # nothing that was reached ends
-        node.alive = False
+class Search:
+    """From `start` to an expression that surely holds a text; may be cut off and goes on then."""
+
+    def __init__(self, start: Node) -> None:
+        self._frontier = _Frontier(start)
+        self._at: Node | None = None  # the expression that is looked at
+
+    def go_on(self, pool: Pool) -> Node | None:
+        """An expression that has to be decided first; None when that of `start` is decided."""
+        frontier = self._frontier
+        while (node := self._at or frontier.next()) is not None:
+            self._at = node
+            pool.tick()
+            if node.nullable or node.alive:
+                _mark_path(node, frontier.parents)
+                return None
+            if isinstance(node, Sequence) and node.head.alive is None:
+                return node.head
+            frontier.add(node, reversed(_edges(pool, node)))  # low bytes first
+            self._at = None
+            if frontier.looked > pool.limits.explored:
+                raise ConstraintError(
+                    f"no legal text found among {pool.limits.explored} expressions; "
+                    "make the lookahead, exclusion or intersection smaller"
+                )
+        for node in frontier.seen.values():  # nothing that was reached ends
+            node.alive = False
+        return None
 
 
 def _edges(pool: Pool, node: Node) -> tuple[Node, ...] | list[Node]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 
 from sgc_ir.errors import ConstraintError
 
@@ -29,7 +32,52 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
-_BETWEEN_LOOKS = 512
+_BETWEEN_LOOKS = 128
+
+
+class OutOfTime(ConstraintError):
+    """The time limit is passed, which another try may not do."""
+
+
+class SliceEnded(Exception):
+    """The time that a thread has given itself (`time_slice`) is over before its work was done.
+
+    Nothing is lost or half done: whoever asked asks again, and what was found so far is known
+    then. For those who work in slices; nobody else sees it.
+    """
+
+
+class _OwnTime(threading.local):
+    """What the thread at work has set itself."""
+
+    slice_end: float = inf
+    at_look: Callable[[], None] | None = None
+
+
+_own = _OwnTime()
+
+
+@contextmanager
+def time_slice(seconds: float) -> Iterator[None]:
+    """Inside, this thread's work on automata ends with `SliceEnded` after so much processor time;
+    looked at after some hundred pieces of work, so that little work is done in any case."""
+    before = _own.slice_end
+    _own.slice_end = time.thread_time() + seconds
+    try:
+        yield
+    finally:
+        _own.slice_end = before
+
+
+@contextmanager
+def at_each_look(call: Callable[[], None]) -> Iterator[None]:
+    """Inside, `call` is called again and again in this thread while it works on automata; it may
+    sleep, or raise."""
+    before, _own.at_look = _own.at_look, call
+    try:
+        yield
+    finally:
+        _own.at_look = before
 
 
 class Watch:
@@ -48,17 +96,24 @@ class Watch:
         self._due = _BETWEEN_LOOKS
 
     def tick(self, pieces: int = 1) -> None:
-        """Count `pieces` of work; raise `ConstraintError` after the deadline."""
+        """Count `pieces` of work.
+
+        Raises:
+            OutOfTime: the deadline is past.
+            SliceEnded: the thread's own one is.
+        """
         self._due -= pieces
         if self._due < 0:
             self._due = _BETWEEN_LOOKS
             self._look()
 
     def _look(self) -> None:
+        if _own.at_look is not None:
+            _own.at_look()
         now, thread = time.thread_time(), threading.get_ident()
         if self._end is None or self._thread != thread:  # each thread has a clock of its own
             self._end, self._thread = now + self._seconds, thread
         elif now > self._end:
-            raise ConstraintError(
-                f"{self._what} took longer than {self._seconds:g} s; make it smaller"
-            )
+            raise OutOfTime(f"{self._what} took longer than {self._seconds:g} s; make it smaller")
+        if now > _own.slice_end:
+            raise SliceEnded

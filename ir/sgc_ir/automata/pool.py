@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from itertools import chain
 from typing import TypeVar
 
-from sgc_ir.automata.emptiness import find_alive
+from sgc_ir.automata.emptiness import Search, find_alive
 from sgc_ir.automata.joining import by_head, joined
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits, Watch
 from sgc_ir.automata.merging import absorbed, added, gapless, is_text, rest_of_character, tail_of
@@ -53,6 +53,8 @@ class Pool:
     Attributes:
         empty, epsilon: no text; the empty text.
         text: any text, `.*` with newlines.
+        searches: for texts of expressions, to be gone on with (`emptiness`).
+        num_made: expressions so far.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, unproductive: Collection[str] = ()) -> None:
@@ -65,9 +67,10 @@ class Pool:
         self._unions: dict[tuple[int, ...], Node] = {}
         self._rules: dict[str, Rule] = {}
         self._unproductive = frozenset(unproductive)
-        self._count = 0
+        self.num_made = 0
         self._dropped = 0
         self._joining = self._num_cut = 0
+        self.searches: dict[int, list[Search]] = {}
         self.empty: Node = self._keep("empty", Empty(self._number(), False, False))
         self.empty.alive = False
         self.epsilon: Node = self._keep("epsilon", Epsilon(self._number(), True, True))
@@ -78,13 +81,13 @@ class Pool:
         self._watch.restart("a step through the constraint")
 
     def _number(self) -> int:
-        self._count += 1
         self.tick()
-        if self._count - self._dropped > self.limits.nodes:
+        self.num_made += 1
+        if self.num_made - self._dropped > self.limits.nodes:
             raise ConstraintError(
                 f"the constraint grows beyond {self.limits.nodes} expressions; make it smaller"
             )
-        return self._count
+        return self.num_made
 
     @property
     def nodes(self) -> Iterable[Node]:
@@ -110,8 +113,8 @@ class Pool:
             node.forget_row()
         self._interned = {key: node for key, node in self._interned.items() if node.id in kept}
         self._spans = {key: node for key, node in self._spans.items() if node.id in kept}
-        self._followed, self._unions = {}, {}
-        self._dropped = self._count - self.num_nodes
+        self._followed, self._unions, self.searches = {}, {}, {}
+        self._dropped = self.num_made - self.num_nodes
         return kept
 
     def _keep(self, key: Hashable, node: _Made) -> _Made:

@@ -56,7 +56,14 @@ _NO_BORDER = Window()  # the ids before are left as they are
 
 
 class Holder(Protocol):
-    """A sample that stands in states of the constraint."""
+    """A sample that stands in states of the constraint.
+
+    Attributes:
+        is_held_up: it is in the middle of finding something out, and what it has found so far is
+            to stay.
+    """
+
+    is_held_up: bool
 
     def held(self) -> Sequence[int]:
         """Those that it may still ask about."""
@@ -107,11 +114,11 @@ class Planner:
 
     def tidy(self) -> None:
         """Where it is time to, drop the states of long texts that no sample can come back to,
-        unless somebody is inside."""
+        unless somebody is inside or held up."""
         if not self._automaton.is_crowded:
             return
         with self.masks.lock, self._gate:
-            if not self._inside:
+            if not self._inside and not any(sample.is_held_up for sample in self._samples):
                 self._drop()
 
     def follow(self, sample: Holder) -> None:

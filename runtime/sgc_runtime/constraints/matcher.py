@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 
 from sgc_ir.automata.automaton import DEAD
+from sgc_ir.automata.limits import SliceEnded, time_slice
 from sgc_ir.errors import ConstraintError
 from sgc_kernels.masks.trie_table import Int32
 from sgc_runtime.constraints.canonical import Window, window_start
@@ -41,6 +43,7 @@ class Matcher:
 
     Attributes:
         ids: the tokens so far.
+        is_held_up: what was last asked for did not get done in its slice of time.
         overdue: processor time that it took beyond what it should, in seconds. A sample's own, so
             that a slow one fails no other.
     """
@@ -50,6 +53,7 @@ class Matcher:
     ) -> None:
         self.ids: list[int] = []
         self.overdue = 0.0
+        self.is_held_up = False
         self._planner = planner
         self._automaton = planner.masks.automaton
         self._canonical = planner.canonical
@@ -73,25 +77,45 @@ class Matcher:
             planner.follow(self)
 
     @contextmanager
-    def bounded(self) -> Iterator[None]:
+    def bounded(self, seconds: float = inf) -> Iterator[None]:
         """For all that is done about one token: the time that it takes is bounded, and so is the
         time that the sample takes beyond `_USUAL_S` a token.
 
+        Args:
+            seconds: of processor time, after which the work is cut off. Each method here does its
+                work as a whole or not at all, and gets farther each time.
+
         Raises:
-            ConstraintError: it took longer.
+            SliceEnded: `seconds` are over.
+            ConstraintError: it took longer than is allowed at all.
         """
         begin = time.thread_time()
         try:
-            with self._automaton.one_step():
+            with self._automaton.one_step(), time_slice(seconds):
                 yield
-        finally:
-            more = time.thread_time() - begin - _USUAL_S
-            self.overdue = max(0.0, self.overdue + more)
+        except SliceEnded:
+            self.is_held_up = True
+            self._count_time(begin, 0.0)
+            raise
+        except Exception:
+            self.is_held_up = False
+            raise
+        self.is_held_up = False
+        self._count_time(begin, _USUAL_S)
+
+    def _count_time(self, begin: float, usual: float) -> None:
+        self.overdue = max(0.0, self.overdue + time.thread_time() - begin - usual)
         if self.overdue > _MOST_OVERDUE_S:
+            self.is_held_up = False
             raise ConstraintError(
                 f"following the constraint takes more than {_MOST_OVERDUE_S:g} s beyond "
                 f"{1000 * _USUAL_S:g} ms a token; make it smaller"
-            )
+            ) from None
+
+    @property
+    def num_found(self) -> int:
+        """Grows with what is found out about the constraint."""
+        return self._automaton.num_found
 
     # -- what may come ------------------------------------------------------------------------
 
@@ -147,11 +171,7 @@ class Matcher:
         Before it, states that no sample holds may be dropped (`Planner.tidy`), and nowhere else.
         """
         self._planner.tidy()
-        after = self._after(self._states[-1], token)
-        assert after is not None, "a token that the constraint does not allow"
-        self.ids.append(token)
-        self._states.append(after)
-        self._starts.append(window_start(self.ids, self._starts[-1], self._canonical))
+        self._append((token,), 0)
 
     def jump(self) -> Jump | None:
         """What is forced now, or None."""
@@ -161,9 +181,8 @@ class Matcher:
 
     def apply(self, jump: Jump) -> None:
         """Roll back and append what `jump` says."""
-        self.rollback(jump.rollback)
-        for token in jump.ids:
-            self.accept(token)
+        self._planner.tidy()
+        self._append(jump.ids, jump.rollback)
 
     def rollback(self, count: int) -> None:
         """Forget the last `count` tokens."""
@@ -192,6 +211,21 @@ class Matcher:
         return [self._states[0], *self._states[-_HELD:]]
 
     # -- below ----------------------------------------------------------------------------------
+
+    def _append(self, ids: Sequence[int], rollback: int) -> None:
+        """Put `ids` in the place of the last `rollback` ones; nothing changes before all is
+        known."""
+        state = self._states[-1 - rollback]
+        states: list[int] = []
+        for token in ids:
+            after = self._after(state, token)
+            assert after is not None, "a token that the constraint does not allow"
+            states.append(state := after)
+        self.rollback(rollback)
+        for token, state in zip(ids, states, strict=True):
+            self.ids.append(token)
+            self._states.append(state)
+            self._starts.append(window_start(self.ids, self._starts[-1], self._canonical))
 
     @property
     def _has_begun(self) -> bool:

@@ -55,19 +55,15 @@ class EngineCore:
         self.open: set[Request] = set()
         self.scheduler = Scheduler(self.cache, config, self.metrics)
         self._samples = Samples(
-            self.scheduler, self.metrics, self._end_generation, self._fail_in_step
+            self.scheduler, self.metrics, self._end_generation, self._fail_in_step, self._queue
         )
 
     def add(self, *requests: Request) -> None:
         """Queue the requests of one call; if one can never fit, all are answered at once."""
         self.open.update(requests)
-        try:
-            for request in requests:
-                self._samples.begin(request)
-        except Exception as exc:
-            for request in requests:
-                self._fail(request, _step_error(exc))
-            return
+        self._samples.begin(requests)
+
+    def _queue(self, requests: Sequence[Request]) -> None:
         reason = next(filter(None, map(self.scheduler.too_large, requests)), None)
         if reason is not None:
             advice = "shorten the prompt, lower max_tokens or give the engine more KV memory"
@@ -93,10 +89,12 @@ class EngineCore:
 
     def step(self) -> bool:
         """Do one step; False when there is nothing to do."""
+        with torch.inference_mode():
+            self._samples.go_on()
         chunks = self.scheduler.plan()
         if not chunks:
-            assert self.scheduler.idle, "requests wait and none can run"
-            return False
+            assert self.scheduler.idle or self._samples.num_aside, "requests wait and none can run"
+            return self._samples.num_aside > 0
         with torch.inference_mode():
             try:
                 work = self.step_inputs.make(chunks)

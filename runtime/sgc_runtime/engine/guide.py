@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from sgc_runtime.constraints.canonical import MAX_WINDOW_IDS
@@ -27,8 +29,29 @@ class Change(NamedTuple):
     sampled: int
 
 
+@dataclass(slots=True)
+class _Work:
+    """What is being found out, and how far it is.
+
+    Attributes:
+        tokens: ids that are still to be taken.
+        num_before: ids that stood there at the beginning; `kept`: how many of them are left.
+        sampled: see `Change`, among all ids.
+        jumps: how many may still be made.
+        num_at_once: ids that come at once without jumps, besides as many as are taken back.
+    """
+
+    tokens: deque[int]
+    num_before: int
+    kept: int
+    sampled: int
+    jumps: int
+    num_at_once: int
+
+
 class Guide:
-    """Follows one sample.
+    """Follows one sample. What takes time is done in slices: it ends with `SliceEnded` after the
+    seconds that it is given, and goes on when it is asked for anew.
 
     Args:
         matcher: its place in the constraint.
@@ -46,6 +69,7 @@ class Guide:
         self._given: tuple[int, ...] = ()
         self._ends = False
         self._pauses: Callable[[Matcher], bool] | None = None
+        self._work: _Work | None = None
 
     def resume(self, ids: tuple[int, ...], ends: bool, pauses: Callable[[Matcher], bool]) -> None:
         """Begin with `ids`, which have been chosen before.
@@ -62,48 +86,57 @@ class Guide:
         return self._ends or self.matcher.is_final
 
     @property
-    def is_paused(self) -> bool:
-        """Whether the sample stops here, though more is to follow."""
-        if self._pauses is None or self.waiting or self.is_final:
-            return False
-        return self._pauses(self.matcher)
-
-    @property
     def num_settled(self) -> int:
         """Ids that will hardly be taken back."""
         return max(0, len(self.matcher.ids) - len(self.waiting) - MAX_WINDOW_IDS)
 
-    def begin(self) -> Change:
-        """Ids with which every legal text begins."""
-        with self.matcher.bounded():
-            for token in self._given:
-                self.matcher.accept(token)
-            change = Change(0, self._given, -1) if self._ends else self._follow(0, -1)
-        return self._part(change, len(self._given))
+    def is_paused(self, seconds: float = inf) -> bool:
+        """Whether the sample stops here, though more is to follow."""
+        if self._pauses is None or self.waiting:
+            return False
+        with self.matcher.bounded(seconds):
+            return not self.is_final and self._pauses(self.matcher)
 
-    def take(self, token: int) -> Change:
-        """What follows when `token` has been sampled, which no id waits for."""
+    def begin(self) -> None:
+        """Take the ids with which every legal text begins; `follow` says which."""
+        jumps = 0 if self._ends else _MOST_JUMPS
+        self._work = _Work(deque(self._given), 0, 0, -1, jumps, len(self._given))
+
+    def take(self, token: int) -> None:
+        """Take `token`, which has been sampled and which no id waits for; `follow` says what it
+        leads to."""
         assert not self.waiting, "ids that are forced were to come first"
         before = len(self.matcher.ids)
-        with self.matcher.bounded():
-            self.matcher.accept(token)
-            change = self._follow(before, before)
-        return self._part(change, change.rollback + 1)
+        self._work = _Work(deque([token]), before, before, before, _MOST_JUMPS, 1)
 
-    def _follow(self, before: int, sampled: int) -> Change:
-        """Jump as long as something is forced; `before` ids were there, `sampled` is the place
-        of one that came since."""
-        matcher, kept = self.matcher, before
-        for _ in range(_MOST_JUMPS):
+    def follow(self, seconds: float = inf) -> Change:
+        """What becomes of the ids with what was taken last."""
+        work, matcher = self._work, self.matcher
+        assert work is not None
+        with matcher.bounded(seconds):
+            while work.tokens:
+                matcher.accept(work.tokens[0])
+                work.tokens.popleft()
+            self._jump(work)
+            _ = matcher.is_final  # asked for soon, and known then
+        self._work = None
+        ids, sampled = tuple(matcher.ids[work.kept :]), max(work.sampled - work.kept, -1)
+        change = Change(work.num_before - work.kept, ids, sampled)
+        return self._part(change, change.rollback + work.num_at_once)
+
+    def _jump(self, work: _Work) -> None:
+        """Jump as long as something is forced."""
+        matcher = self.matcher
+        while work.jumps:
             jump = matcher.jump() if len(matcher.ids) < self._max_ids else None
             if jump is None:
                 break
             cut = len(matcher.ids) - jump.rollback
-            kept = min(kept, cut)
-            if cut <= sampled:
-                sampled = -1
             matcher.apply(jump)
-        return Change(before - kept, tuple(matcher.ids[kept:]), max(sampled - kept, -1))
+            work.jumps -= 1
+            work.kept = min(work.kept, cut)
+            if cut <= work.sampled:
+                work.sampled = -1
 
     def _part(self, change: Change, at_once: int) -> Change:
         """Without jumps only as many ids as have been computed or sampled; the rest waits."""

@@ -15,7 +15,8 @@ class Metrics:
     `completion_tokens` grows step by step and has what no call's usage has: the tokens of calls
     that fail or are cancelled, and those that only spell the end of a prompt anew (`heal`). A step
     that carries prefill and decoding rows counts as both. `peak_kv_tokens` is the largest number of
-    slots that unfinished requests referenced at once.
+    slots that unfinished requests referenced at once. `aside_steps` is the number of steps that
+    went on without some request whose constraint took too long, counted for each such request.
     """
 
     prompt_tokens: int = 0
@@ -27,6 +28,7 @@ class Metrics:
     retractions: int = 0
     prefill_steps: int = 0
     decode_steps: int = 0
+    aside_steps: int = 0
     peak_running: int = 0
     peak_kv_tokens: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 
@@ -11,6 +13,7 @@ from sgc_runtime.engine.guide import Change
 from sgc_runtime.engine.metrics import Metrics
 from sgc_runtime.engine.request import Request
 from sgc_runtime.engine.scheduler import Scheduler
+from sgc_runtime.engine.slices import Slices, Work
 from sgc_runtime.engine.step_input import Positions
 from sgc_runtime.sampling.logprobs import token_logprobs
 from sgc_runtime.sampling.row import SamplingRow, TokenLogprobs
@@ -23,6 +26,7 @@ class Samples:
     Args:
         end: called with a request whose gen has ended and has all that was asked for.
         fail: called with a request and what is wrong with it.
+        queue: called with the requests of a call that have begun.
     """
 
     def __init__(
@@ -31,18 +35,56 @@ class Samples:
         metrics: Metrics,
         end: Callable[[Request], None],
         fail: Callable[[Request, Exception], None],
+        queue: Callable[[Sequence[Request]], None],
     ) -> None:
         self._scheduler, self._metrics = scheduler, metrics
-        self._end, self._fail = end, fail
+        self._end, self._fail, self._queue = end, fail, queue
+        self._slices = Slices(metrics, fail)
+        self._begun: list[Sequence[Request]] = []
+        self._late: list[tuple[Request, torch.Tensor]] = []
 
-    def begin(self, request: Request) -> None:
-        """Let a new request begin with what its constraint forces; it may end with that.
+    @property
+    def num_aside(self) -> int:
+        """How many requests, or calls that have not begun, stand aside (see `slices`)."""
+        return len(self._slices)
 
-        Raises:
-            ConstraintError: the constraint passes one of its limits.
-        """
-        if request.guide is not None:
-            self._apply(request, request.guide.begin(), None, None)
+    def begin(self, requests: Sequence[Request]) -> None:
+        """Let the new requests of a call begin with what their constraint forces; some may end with
+        that. They are queued when all have begun, perhaps in a later step."""
+        left = deque(r for r in requests if r.guide is not None)
+
+        def begin(seconds: float) -> Work | None:
+            if not left:
+                self._begun.append(requests)
+                return None
+            assert left[0].guide is not None
+            left[0].guide.begin()
+            return follow
+
+        def follow(seconds: float) -> Work:
+            self._follow(left[0], None, None, seconds)
+            return pause
+
+        def pause(seconds: float) -> Work:
+            self._pause(left[0], seconds)
+            left.popleft()
+            return begin
+
+        self._slices.do(requests, begin)
+        self._queue_begun()
+
+    def _queue_begun(self) -> None:
+        begun, self._begun = self._begun, []
+        for requests in begun:
+            self._queue(requests)
+
+    def go_on(self) -> None:
+        """Begin a step: go on with those that stand aside."""
+        self._slices.go_on()
+        self._queue_begun()
+        if self._late:
+            late, self._late = self._late, []
+            self._sample([r for r, _ in late], torch.cat([logits for _, logits in late]))
 
     def take(self, requests: Sequence[Request], logits: torch.Tensor) -> None:
         """The next id of each, by its row of `logits` (`[requests, vocab]` float32)."""
@@ -72,26 +114,44 @@ class Samples:
     # -- below --------------------------------------------------------------------------------
 
     def _samples(self, request: Request, logits: torch.Tensor) -> bool:
-        """Whether an id is to be sampled; one that is forced is taken here."""
+        """Whether an id is to be sampled now; one that is forced is taken here."""
         guide = request.guide
         if guide is None:
             return True
+        if not guide.waiting:
+            return self._is_prepared(request, logits)
         try:
-            if not guide.waiting:
-                return not self._pause(request) and self._prepare(request)
             token = guide.waiting.popleft()
             self._push(request, token, self._logprob(request, logits, token), logits, forced=True)
         except Exception as exc:
             self._fail(request, exc)
         return False
 
-    def _prepare(self, request: Request) -> bool:
+    def _is_prepared(self, request: Request, logits: torch.Tensor) -> bool:
+        """Whether an id may be sampled now. It is sampled later, where what may follow is not
+        known by now."""
+        is_prepared = is_late = False
+
+        def work(seconds: float) -> None:
+            nonlocal is_prepared
+            if self._pause(request, seconds) or not self._prepare(request, seconds):
+                return
+            is_prepared = True
+            if is_late:
+                self._late.append((request, kept))
+
+        self._slices.do([request], work)
+        if request.aside:
+            is_late, kept = True, logits.clone()
+        return is_prepared
+
+    def _prepare(self, request: Request, seconds: float) -> bool:
         """Find out what may follow; where nothing may, the gen has ended."""
         row, watcher, guide = request.row, request.watcher, request.guide
         assert row is not None
         assert watcher is not None
         assert guide is not None
-        with guide.matcher.bounded():
+        with guide.matcher.bounded(seconds):
             found = row.prepare()
         if found:
             return True
@@ -127,7 +187,32 @@ class Samples:
         if request.guide is None or token in request.row.end_ids:
             self._push(request, token, found, logits)
         else:
-            self._apply(request, request.guide.take(token), found, logits)
+            request.guide.take(token)
+            self._slices.do([request], partial(self._take_on, request, found, logits))
+
+    def _take_on(
+        self,
+        request: Request,
+        found: TokenLogprobs | None,
+        logits: torch.Tensor | None,
+        seconds: float,
+    ) -> Work:
+        self._follow(request, found, logits, seconds)
+        return partial(self._pause_behind, request)
+
+    def _pause_behind(self, request: Request, seconds: float) -> None:
+        self._pause(request, seconds)
+
+    def _follow(
+        self,
+        request: Request,
+        found: TokenLogprobs | None,
+        logits: torch.Tensor | None,
+        seconds: float,
+    ) -> None:
+        """Go on with what the last token leads to."""
+        assert request.guide is not None
+        self._apply(request, request.guide.follow(seconds), found, logits)
 
     def _apply(
         self,
@@ -159,15 +244,13 @@ class Samples:
         if not change.ids and not guide.waiting and guide.is_final:  # the empty text
             watcher.complete()
             self._ended(request)
-        else:
-            self._pause(request)
 
-    def _pause(self, request: Request) -> bool:
+    def _pause(self, request: Request, seconds: float) -> bool:
         """End a sample that goes on in another request, where it is to; its ids count there."""
         guide, watcher = request.guide, request.watcher
         assert guide is not None
         assert watcher is not None
-        if not guide.is_paused:
+        if watcher.finish_reason is not None or not guide.is_paused(seconds):
             return False
         self._metrics.completion_tokens -= len(request.output)
         watcher.pause()

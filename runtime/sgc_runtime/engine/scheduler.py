@@ -96,7 +96,8 @@ class Scheduler:
     # -- one step -----------------------------------------------------------------------------
 
     def plan(self) -> list[Chunk]:
-        """The next step's work, with slots for all of it; empty when nothing waits."""
+        """The next step's work, with slots for all of it; empty when nothing waits, but for what
+        stands aside."""
         prefill = self._prefill()
         decode: list[Chunk] = []
         if not prefill or self._streak >= self._config.max_prefill_streak:
@@ -175,7 +176,10 @@ class Scheduler:
             slots = self._cache.alloc(sum(missing))
             if slots is not None:
                 break
-            self._retract(max(self.in_flight, key=lambda r: r.arrival))
+            others = [r for r in self.in_flight if not r.aside]
+            if len(others) == 1 and others != self.in_flight:
+                return []  # those that stand aside come back before long
+            self._retract(max(others, key=lambda r: r.arrival))
         given = 0
         for chunk, count in zip(chunks, missing, strict=True):
             request = chunk.request
@@ -189,6 +193,8 @@ class Scheduler:
         a step takes no more in all than prompt tokens."""
         chunks, budget = [], self._config.prefill_tokens
         for request in self.running:
+            if request.aside:
+                continue
             start, end = request.num_computed, request.num_target
             if end - start > 1:
                 end = min(end, start + 1 + budget)

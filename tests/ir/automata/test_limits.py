@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sgc_ir.automata.limits import Watch
+from sgc_ir.automata.limits import SliceEnded, Watch, time_slice
 from sgc_ir.errors import ConstraintError
 
 ENOUGH = 10_000
@@ -31,3 +31,21 @@ def test_no_thread_is_held_to_the_clock_of_another_one() -> None:
         pool.submit(watch.tick, ENOUGH).result()
         burn(0.1)  # this thread's clock is now beyond the other one's deadline
         watch.tick(ENOUGH)
+
+
+def test_a_slice_ends_in_the_thread_that_took_it() -> None:
+    watch = Watch(10)
+    with ThreadPoolExecutor(1) as pool, time_slice(0.01):
+        burn(0.02)
+        pool.submit(watch.tick, ENOUGH).result()
+        with pytest.raises(SliceEnded):
+            watch.tick(ENOUGH)
+    watch.tick(ENOUGH)
+
+
+def test_little_work_is_done_whatever_the_slice() -> None:
+    watch = Watch(10)
+    with time_slice(0.0):
+        for _ in range(100):
+            watch.restart("a step")
+            watch.tick(100)
