@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 from typing import Any
 
+from support.json_style import SEPARATORS, written
 from support.masks import BYTES, CONTROLS
 
 from sgc_ir.automata.automaton import DEAD, Automaton
@@ -14,8 +14,6 @@ from sgc_runtime.constraints.token_masks import TokenMasks
 from sgc_runtime.constraints.token_trie import TokenTrie
 from sgc_runtime.constraints.vocabulary import Vocabulary
 from sgc_runtime.tokenizer.tokenizer import Tokenizer
-
-_SEPARATORS = {"spaced": (", ", ": "), "compact": (",", ":")}
 
 
 class Speller:
@@ -86,18 +84,11 @@ _LOOKS = 20_000  # at members, before another order of an object is given up
 def in_legal_order(automaton: Automaton, value: Any, style: str) -> str:
     """`value` as JSON with the members of its objects in an order that the automaton takes; as
     `json.dumps` has it where none is found."""
-    order = _Order(automaton, *_SEPARATORS[style])
+    order = _Order(automaton, *SEPARATORS[style])
     for state, text in order.values(automaton.start, value):
         if automaton.is_accepting(state):
             return text
-    return dumped(value, style)
-
-
-def dumped(value: Any, style: str) -> str:
-    """`value` as `json.dumps` writes it in a style."""
-    if style == "pretty":
-        return json.dumps(value, ensure_ascii=False, indent=2)
-    return json.dumps(value, ensure_ascii=False, separators=_SEPARATORS[style])
+    return written(value, style)
 
 
 _Found = Iterator[tuple[int, str]]
@@ -121,7 +112,7 @@ class _Order:
                 for behind, rest in self._items(inside, value, ""):
                     yield behind, text + rest
         else:
-            yield from self._literal(state, dumped(value, "spaced"))
+            yield from self._literal(state, written(value))
 
     def _literal(self, state: int, text: str) -> _Found:
         state = self._automaton.walk(state, text.encode())
@@ -137,18 +128,18 @@ class _Order:
         if not left:
             yield from self._literal(state, "}")
         for name, value in left.items():
-            start = f"{before}{dumped(name, 'spaced')}{self._colon}"
+            start = f"{before}{written(name)}{self._colon}"
             others = {other: left[other] for other in left if other != name}
             for inside, text in self._literal(state, start):
-                for behind, written in self.values(inside, value):
+                for behind, middle in self.values(inside, value):
                     for end, rest in self._members(behind, others, self._comma, seen):
-                        yield end, text + written + rest
+                        yield end, text + middle + rest
 
     def _items(self, state: int, left: list[Any], before: str) -> _Found:
         if not left:
             yield from self._literal(state, "]")
             return
         for inside, text in self._literal(state, before):
-            for behind, written in self.values(inside, left[0]):
+            for behind, middle in self.values(inside, left[0]):
                 for end, rest in self._items(behind, left[1:], self._comma):
-                    yield end, text + written + rest
+                    yield end, text + middle + rest

@@ -1,4 +1,4 @@
-"""What is known of constraints before a run: refusals by name and place, and forced beginnings."""
+"""What is known of constraints before a run: refusals by name and place, and the empty text."""
 
 from __future__ import annotations
 

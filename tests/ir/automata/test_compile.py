@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.regexes import accepts
 
 from sgc_ir.automata.automaton import DEAD, Automaton
 from sgc_ir.automata.compile import constraint_automaton, constraint_key
@@ -18,11 +18,6 @@ from sgc_ir.params import SamplingParams
 
 def state(automaton: Automaton, text: str) -> int:
     return automaton.walk(automaton.start, text.encode())
-
-
-def accepts(automaton: Automaton, text: str) -> bool:
-    after = state(automaton, text)
-    return after != DEAD and automaton.is_accepting(after)
 
 
 def automaton_of(**params: Any) -> Automaton:
@@ -108,9 +103,3 @@ def test_what_is_no_constraint_or_no_data_is_refused() -> None:
             function(SamplingParams(choices=("a", "b")))
     with pytest.raises(ConstraintError, match="JSON data"):
         constraint_key(SamplingParams(json_schema={"const": {1, 2}}))
-
-
-def test_dtypes_accept_what_their_patterns_say() -> None:
-    automaton = automaton_of(dtype="float")
-    for text in ("1.25", "-3", "4.", "5.x"):
-        assert accepts(automaton, text) == bool(re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text))

@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from support.reachable import Speller, dumped, in_legal_order
+from support.json_style import written
+from support.reachable import Speller, in_legal_order
 from support.tokenizer import KINDS, save_directory
 
 from sgc_ir.automata.automaton import Automaton
@@ -116,11 +117,11 @@ def add_schema(tally: Tally, case: dict[str, Any], style: str) -> None:
     """Instances as `json.dumps` writes them; raw texts where they are in the style's form."""
 
     def valid(automaton: Automaton | None) -> Iterator[str]:
-        yield from (dumped(value, style) for value in case["valid"])
+        yield from (written(value, style) for value in case["valid"])
         yield from (t for t in case.get("valid_text", ()) if _in_style(t, style))
 
     def invalid(automaton: Automaton) -> Iterator[str]:
-        yield from (dumped(value, style) for value in case["invalid"])
+        yield from (written(value, style) for value in case["invalid"])
         yield from case.get("invalid_text", ())
 
     tally.add(f"{style} {case['schema']}", lambda: _of_schema(case, style), valid, invalid)

@@ -30,12 +30,6 @@ def recogniser(grammar: str) -> Callable[[str], bool]:
     return takes
 
 
-def accepts(automaton: Automaton, text: str) -> bool:
-    """Whether the automaton takes `text`."""
-    state = automaton.walk(automaton.start, text.encode())
-    return state >= 0 and automaton.is_accepting(state)
-
-
 def sampled(automaton: Automaton, rng: random.Random, count: int, longest: int) -> Iterator[str]:
     """Texts from random walks that end in an accepting state within `longest` bytes."""
     for _ in range(count):

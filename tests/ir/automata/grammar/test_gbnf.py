@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ir.automata.grammar.lark_oracle import accepts
+from support.regexes import accepts
 
 from sgc_ir.automata.grammar.grammar import grammar_automaton
 from sgc_ir.errors import ConstraintError

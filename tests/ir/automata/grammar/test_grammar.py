@@ -6,7 +6,8 @@ import json
 import random
 
 import pytest
-from ir.automata.grammar.lark_oracle import accepts, mutated, recogniser, sampled
+from ir.automata.grammar.lark_oracle import mutated, recogniser, sampled
+from support.regexes import accepts
 
 from sgc_ir.automata.automaton import Automaton
 from sgc_ir.automata.grammar.grammar import grammar_automaton, grammar_expression

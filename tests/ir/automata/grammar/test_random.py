@@ -8,7 +8,8 @@ import lark
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ir.automata.grammar.lark_oracle import accepts, mutated, recogniser, sampled
+from ir.automata.grammar.lark_oracle import mutated, recogniser, sampled
+from support.regexes import accepts
 
 from sgc_ir.automata.grammar.grammar import grammar_automaton
 from sgc_ir.errors import ConstraintError

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 from heapq import heappop, heappush
 from typing import Any
 
+from support.json_style import written
+
 from sgc_ir.automata.automaton import DEAD, Automaton
-
-SEPARATORS = {"spaced": (", ", ": "), "compact": (",", ":")}
-
-
-def written(value: Any, style: str = "spaced") -> str:
-    """`value` as `json.dumps` writes it in a style."""
-    if style == "pretty":
-        return json.dumps(value, ensure_ascii=False, indent=2)
-    return json.dumps(value, ensure_ascii=False, separators=SEPARATORS[style])
-
-
-def accepts(automaton: Automaton, text: str) -> bool:
-    state = automaton.walk(automaton.start, text.encode("utf-8"))
-    return state != DEAD and automaton.is_accepting(state)
 
 
 def accepts_in_some_order(automaton: Automaton, value: Any) -> bool:

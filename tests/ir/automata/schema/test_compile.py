@@ -10,13 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ir.automata.schema.schema_strategies import instances, schemas
-from ir.automata.schema.schema_texts import (
-    accepts,
-    accepts_in_some_order,
-    random_text,
-    written,
-)
+from ir.automata.schema.schema_texts import accepts_in_some_order, random_text
 from jsonschema import Draft202012Validator
+from support.json_style import written
+from support.regexes import accepts
 
 from sgc_ir.automata.automaton import Automaton
 from sgc_ir.automata.schema.compile import schema_automaton, schema_digest

@@ -6,7 +6,8 @@ from itertools import product
 from typing import Any
 
 import pytest
-from ir.automata.schema.schema_texts import accepts, written
+from support.json_style import written
+from support.regexes import accepts
 
 from sgc_ir.automata.schema.compile import schema_automaton
 from sgc_ir.errors import ConstraintError

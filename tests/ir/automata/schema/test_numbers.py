@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir.automata.schema.schema_texts import accepts
+from support.regexes import accepts
 
 from sgc_ir.automata.automaton import Automaton
 from sgc_ir.automata.schema.compile import schema_automaton
