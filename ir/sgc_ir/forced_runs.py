@@ -6,13 +6,13 @@ before the first gen ends, together with the quotation marks around it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sgc_ir.graph import Graph, Node, Program, is_constant
 from sgc_ir.ops import Op
-from sgc_ir.params import PARAM_NAMES, normalize
+from sgc_ir.params import PARAM_NAMES, SamplingParams, normalize
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,27 +93,34 @@ class _Run:
         self._parts, self._has_gen = [], False
 
 
-def _ends(attrs: Any) -> tuple[bytes, bytes, bool]:
-    """What a gen's text begins and ends with, and whether that is all of it."""
-    from sgc_ir.automata.check import constraint_params
+def _ends(attrs: Mapping[str, Any]) -> tuple[bytes, bytes, bool]:
+    """What a gen's text begins and ends with, and whether that is all of it; `max_tokens`, which
+    may end it anywhere, is left aside."""
     from sgc_ir.automata.compile import constraint_automaton
     from sgc_ir.automata.ends import ends_of
 
     values = {k: v for k, v in attrs.items() if k in PARAM_NAMES}
-    if not is_constant(values) or values.get("n", 1) != 1:
+    if not is_constant(values):
         return b"", b"", False
-    params = constraint_params(normalize(values))
-    if params is None:
+    params = SamplingParams(**normalize(values))
+    if params.constraint is None or params.n != 1:
         return b"", b"", False
     prefix, suffix, whole = ends_of(constraint_automaton(params))
-    if _may_end_early(values):
-        return prefix, b"", False
+    if params.stop or params.stop_regex or params.stop_token_ids:
+        return _before_stops(prefix, params), b"", False
     return prefix, suffix, whole
 
 
-def _may_end_early(values: Any) -> bool:
-    """Whether a stop may end the text inside what the constraint forces."""
-    return any(values.get(name) for name in ("stop", "stop_regex", "stop_token_ids"))
+def _before_stops(prefix: bytes, params: SamplingParams) -> bytes:
+    """What of a forced beginning no stop can take away."""
+    if params.stop_regex or params.stop_token_ids:
+        return b""
+    stops = [stop.encode() for stop in params.stop]
+    for at in range(len(prefix)):
+        rest = prefix[at:]
+        if any(rest.startswith(stop) or stop.startswith(rest) for stop in stops):
+            return prefix[:at]
+    return prefix
 
 
 def report(program: Program) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -74,6 +75,26 @@ def test_runs_join_gens_and_constants() -> None:
     assert len(lines) == 4
     assert lines[1].startswith("form: %")
     assert lines[1].endswith("'\", age=in years <'")
+
+
+@pytest.mark.parametrize(
+    ("params", "known"),
+    [
+        ({}, b"hello "),
+        ({"stop": "x"}, b"hello "),
+        ({"stop": ["l", "z"]}, b"he"),
+        ({"stop": "o a"}, b"hell"),  # the end of what is forced may be the beginning of a stop
+        ({"stop_token_ids": [5]}, b""),
+        ({"stop_regex": "[0-9]"}, b""),
+    ],
+)
+def test_a_stop_may_end_what_is_forced(params: dict[str, Any], known: bytes) -> None:
+    @sgc.function
+    def stopped(s):
+        s += "Say: " + sgc.gen("x", regex="hello [a-z]+", **params) + "."
+
+    runs = forced_runs(stopped.compile().graph)
+    assert [run.data for run in runs] == ([b"Say: " + known] if known else [])
 
 
 def test_nothing_is_forced_where_a_run_decides() -> None:
