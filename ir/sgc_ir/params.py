@@ -73,6 +73,16 @@ class SamplingParams:
                 return name
         return None
 
+    @property
+    def binds_text(self) -> bool:
+        """Whether a gen's text is bound by a regex, schema, grammar or dtype."""
+        return self.constraint not in (None, "choices")
+
+    @property
+    def reads_value(self) -> bool:
+        """Whether the variable is a value that is read from the text; one cut short has none."""
+        return self.constraint in ("dtype", "json_schema")
+
     def override(self, values: Mapping[str, Any]) -> SamplingParams:
         """A copy with `values` set; None values and lists are normalised. See `normalize`."""
         if not values:

@@ -15,8 +15,6 @@ from sgc_ir.params import PARAM_NAMES, SamplingParams, normalize
 if TYPE_CHECKING:
     from sgc_runtime.constraints.of_tokenizer import Prepared
 
-_VALUES = ("dtype", "json_schema")  # cut short they are no value, and their node fails
-
 
 def prepare(program: Graphs, model: str, quiet: bool) -> None:
     """Make the automata and first masks of all constraints that stand in `program`, and keep them
@@ -53,7 +51,7 @@ def _constrained(program: Graphs) -> Iterator[tuple[Node, SamplingParams]]:
             continue
         values = {k: v for k, v in node.attrs.items() if k in PARAM_NAMES and is_constant(v)}
         params = SamplingParams(**normalize(values))
-        if params.constraint is not None:
+        if params.binds_text:
             yield node, params
 
 
@@ -66,7 +64,7 @@ def _check_budget(
     own = isinstance(node.attrs.get("max_tokens"), int)
     said = f"max_tokens={given}" if own else f"max_tokens is left out, and its default {given}"
     reason = f"{said} is too little: its {params.constraint} needs {_at_least(prepared)}"
-    if own and params.constraint in _VALUES:
+    if own and params.reads_value:
         raise CompileError(f"gen {node.attrs['name']!r}: {reason}", *_place(node))
     if warn is not None:
         warn(f"sgc: warning: {_name(node)}: {reason}; its text will be cut short")

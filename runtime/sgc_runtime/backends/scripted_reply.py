@@ -81,7 +81,7 @@ def _ends(
 def _is_complete(rule: Rule, params: SamplingParams, end: _End, text: str) -> bool:
     if end.finish_reason == "constraint":
         return True
-    if end.finish_reason == "length" and params.constraint in ("dtype", "json_schema"):
+    if end.finish_reason == "length" and params.reads_value:
         return False
     return rule.accepts(text)
 

@@ -103,7 +103,7 @@ def rule_of(params: SamplingParams) -> Rule | None:
     Raises:
         ConstraintError: the constraint cannot be used.
     """
-    if params.constraint in (None, "choices"):
+    if not params.binds_text:
         return None
     if params.json_schema is not None:
         problem = facts_of(params).problem

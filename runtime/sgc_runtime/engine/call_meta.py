@@ -58,7 +58,7 @@ def is_complete(request: Request) -> bool:
     assert row is not None
     if guide is None or watcher.finish_reason == "constraint":
         return True
-    if watcher.finish_reason == "length" and row.params.constraint in ("dtype", "json_schema"):
+    if watcher.finish_reason == "length" and row.params.reads_value:
         return False
     return not watcher.pending and guide.matcher.accepts(watcher.text)
 

@@ -18,11 +18,6 @@ def check_params(params: SamplingParams, vocab_size: int) -> None:
     _check_ids("stop_token_ids", params.stop_token_ids, vocab_size)
 
 
-def has_constraint(params: SamplingParams) -> bool:
-    """Whether a gen's text is bound by a regex, schema, grammar or dtype."""
-    return params.constraint not in (None, "choices")
-
-
 def _check_ids(name: str, ids: Iterable[int], vocab_size: int) -> None:
     for token in ids:
         if token >= vocab_size:

@@ -10,7 +10,7 @@ from sgc_runtime.constraints.jump import Planner
 from sgc_runtime.constraints.matcher import Matcher
 from sgc_runtime.engine.assemble import LoadedEngine
 from sgc_runtime.engine.call_meta import is_complete, logprob_meta, warn_of_fight
-from sgc_runtime.engine.checks import check_length, check_params, has_constraint
+from sgc_runtime.engine.checks import check_length, check_params
 from sgc_runtime.engine.guide import Guide
 from sgc_runtime.engine.output import OutputWatcher
 from sgc_runtime.engine.request import Outcome, Request
@@ -33,7 +33,7 @@ async def generate(loaded: LoadedEngine, stream: TokenStream, call: Call) -> lis
     check_length(len(prompt), params.max_tokens, loaded.max_positions)
     planner = None
     try:
-        if has_constraint(params):
+        if params.binds_text:
             planner = await loaded.constraints.get(params)
         if params.max_tokens == 0:
             return _nothing(params, planner)
@@ -57,8 +57,7 @@ async def generate(loaded: LoadedEngine, stream: TokenStream, call: Call) -> lis
 
 def _nothing(params: SamplingParams, planner: Planner | None) -> list[CallResult]:
     """The results of a gen without any tokens."""
-    cut = params.constraint in ("dtype", "json_schema")
-    complete = planner is None or (not cut and Matcher(planner).end_allowed)
+    complete = planner is None or (not params.reads_value and Matcher(planner).end_allowed)
     return [CallResult("", finish_reason="length", complete=complete) for _ in range(params.n)]
 
 
