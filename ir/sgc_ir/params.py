@@ -12,7 +12,8 @@ CHOICE_METHODS = (
     "unconditional_likelihood_normalized",
 )
 DTYPES = ("int", "float", "bool", "str")
-CONSTRAINTS = ("regex", "json_schema", "grammar", "choices", "dtype")  # at most one a gen
+COMPILED = ("regex", "json_schema", "grammar")  # constraints that may turn out to be no use
+CONSTRAINTS = (*COMPILED, "choices", "dtype")  # at most one a gen
 JSON_STYLES = ("compact", "spaced", "pretty")  # no blanks; `, ` and `: `; lines, two blanks a level
 STYLE_ALONE = "json_style goes with json_schema; drop it, or give the schema"
 DISTRIBUTIONS = ("local", "exact")  # masked step by step; renormalised over whole texts

@@ -5,10 +5,15 @@ from __future__ import annotations
 from sgc_ir.checks import exact_problem
 from sgc_ir.graph import Node, is_constant
 from sgc_ir.ops import Op
-from sgc_ir.params import CONSTRAINTS, PARAM_NAMES, STYLE_ALONE, SamplingParams, normalize
+from sgc_ir.params import (
+    COMPILED,
+    CONSTRAINTS,
+    PARAM_NAMES,
+    STYLE_ALONE,
+    SamplingParams,
+    normalize,
+)
 from sgc_ir.verify_scope import Faults, Scope
-
-_COMPILED = ("regex", "json_schema", "grammar")
 
 
 def parameters(scope: Scope) -> Faults:
@@ -41,7 +46,7 @@ def _parameter_problem(node: Node, syntax: bool) -> str | None:
     problem = exact_problem(SamplingParams(**{**values, **later}))
     if problem is not None:
         return problem
-    if not (syntax and any(name in values for name in _COMPILED)):
+    if not (syntax and any(name in values for name in COMPILED)):
         return None
     from sgc_ir.automata.check import constraint_problem  # numpy and more; few programs pay
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sgc.lang.current import is_live
 from sgc.lang.source import is_own_module, refusal
-from sgc_ir.params import CHOICE_METHODS, CONSTRAINTS, STYLE_ALONE, normalize
+from sgc_ir.params import CHOICE_METHODS, COMPILED, CONSTRAINTS, STYLE_ALONE, normalize
 from sgc_runtime.executor.stream import is_unnamed
 from sgc_runtime.executor.tools import own_copy
 
@@ -299,7 +299,7 @@ def _check_constants(what: str, given: Mapping[str, Any]) -> None:
         values = normalize({k: v for k, v in given.items() if not is_symbolic(v)})
     except (ValueError, TypeError) as error:
         raise refusal(f"{what}: {error}") from None
-    if any(name in values for name in ("regex", "json_schema", "grammar")):
+    if any(name in values for name in COMPILED):
         from sgc_ir.automata.check import constraint_problem  # numpy and more; few programs pay
 
         problem = constraint_problem(values)

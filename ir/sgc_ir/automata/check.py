@@ -9,10 +9,9 @@ from typing import Any
 
 from sgc_ir.automata.compile import constraint_automaton, constraint_key
 from sgc_ir.errors import ConstraintError
-from sgc_ir.params import SamplingParams
+from sgc_ir.params import COMPILED, SamplingParams
 
-CHECKED = ("regex", "json_schema", "grammar")
-_OF_CONSTRAINTS = (*CHECKED, "json_style", "dtype", "min_tokens")
+_OF_CONSTRAINTS = (*COMPILED, "json_style", "dtype", "min_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def constraint_params(values: Mapping[str, Any]) -> SamplingParams | None:
 def constraint_problem(values: Mapping[str, Any]) -> str | None:
     """Why gen's arguments `values`, checked ones, have a constraint that cannot be used: its name,
     the place inside it, and the reason; or None."""
-    name = next((name for name in CHECKED if values.get(name) is not None), None)
+    name = next((name for name in COMPILED if values.get(name) is not None), None)
     params = constraint_params(values)
     if name is None or params is None:
         return None
