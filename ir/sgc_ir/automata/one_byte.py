@@ -1,0 +1,74 @@
+"""What can be told of an expression by a look at its head, without all of its derivatives.
+
+A sample passes most states with one byte and asks no more of them than whether text is forced
+there; a row of a counted class over Unicode would be dozens of expressions each time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sgc_ir.automata.nodes import Literal, Node, Repeat, Sequence, Span, Union
+
+if TYPE_CHECKING:
+    from sgc_ir.automata.pool import Pool
+
+_MOST_OPTIONAL = 3
+
+
+def branches(node: Node) -> bool:
+    """Whether two bytes at least may surely come first; False: unknown."""
+    if not node.alive:
+        return False
+    if isinstance(node, Span):
+        low, high, _ = node.chars.edges[0]
+        return low != high or len(node.chars.edges) > 1
+    if isinstance(node, Sequence):  # it is alive, so that its tail is
+        return branches(node.head)
+    if isinstance(node, Repeat):
+        return branches(node.body)
+    return isinstance(node, Union) and any(map(branches, node.items))
+
+
+def behind(pool: Pool, node: Node, byte: int, optional: int = _MOST_OPTIONAL) -> Node | None:
+    """The derivative of `node` by one byte, the same as in its row; None where its head is of
+    another kind than a literal, a character or a repetition.
+
+    Args:
+        optional: heads that may be left out, of which so many are looked past.
+    """
+    if isinstance(node, Literal):
+        if node.data[node.offset] != byte:
+            return pool.empty
+        return pool.literal(node.data, node.tail, node.offset + 1)
+    if isinstance(node, Span):
+        return _of_character(pool, node, byte, node.tail)
+    if isinstance(node, Repeat):
+        return _of_repeat(pool, node, byte, pool.epsilon)
+    if not isinstance(node, Sequence) or not isinstance(node.head, Repeat):
+        return None
+    if not node.head.nullable:
+        return _of_repeat(pool, node.head, byte, node.tail)
+    past = behind(pool, node.tail, byte, optional - 1) if optional else None
+    return past and pool.union([_of_repeat(pool, node.head, byte, node.tail), past])
+
+
+def _of_repeat(pool: Pool, head: Repeat, byte: int, tail: Node) -> Node:
+    high = None if head.high is None else head.high - 1
+    then = pool.sequence(pool.repeat(head.body, max(head.low - 1, 0), high), tail)
+    if head.plain() is not None:
+        assert isinstance(head.body, Span)
+        return _of_character(pool, head.body, byte, then)
+    for low, last, node in head.body.row(pool):  # one for all counts
+        if low <= byte <= last:
+            row = pool.followed(((byte, byte, node),), then)
+            return row[0][2] if row else pool.empty
+    return pool.empty
+
+
+def _of_character(pool: Pool, character: Span, byte: int, tail: Node) -> Node:
+    """What follows `byte` where a character of the set comes first, and then `tail`."""
+    for low, high, rest in character.chars.edges:
+        if low <= byte <= high:
+            return tail if rest is None else pool.span(rest, tail)
+    return pool.empty
