@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
 from sgc_ir.automata.nodes import Epsilon, Node, Repeat, Span, Union
 from sgc_ir.automata.nodes import Sequence as Then
+from sgc_ir.automata.one_byte import behind, branches
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.rules import build
 from sgc_ir.automata.signature import Signatures
@@ -200,8 +201,18 @@ class Automaton:
 
     def step(self, state: int, byte: int) -> int:
         """The state behind one byte, or `DEAD`."""
+        if not self.row_of[state]:
+            following = self._behind(self._nodes[state], byte)
+            if following is not None:
+                return self._state(following) if self._pool.is_alive(following) else DEAD
         self.expand(state)
         return int(self.rows[self.row_of[state], byte])
+
+    def _behind(self, node: Node, byte: int) -> Node | None:
+        """The derivative by one byte, where it can be told without a row."""
+        if not self._in_step:
+            self._pool.restart_clock()
+        return behind(self._pool, node, byte)
 
     def walk(self, state: int, data: bytes) -> int:
         """The state behind `data`, or `DEAD`."""
@@ -235,6 +246,8 @@ class Automaton:
         """
         data = bytearray()
         while len(data) < limit and not self.is_accepting(state):
+            if branches(self._nodes[state]):
+                break
             ways = self.ways(state)
             if len(ways) != 1 or ways[0][0] != ways[0][1]:
                 break
