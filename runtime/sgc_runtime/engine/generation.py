@@ -6,6 +6,7 @@ import numpy as np
 
 from sgc_ir.errors import BackendError, ConstraintError
 from sgc_ir.params import CallResult, SamplingParams, Usage
+from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.constraints.jump import Planner
 from sgc_runtime.constraints.matcher import Matcher
 from sgc_runtime.engine.assemble import LoadedEngine
@@ -86,17 +87,12 @@ def sample_request(
     # Its own: both take every token. A matcher heals by itself.
     healing = loaded.healing(healed) if planner is None else None
     row = SamplingRow(params, call.seeds[sample], prompt, watcher.held_back(), healing)
-    guide = None
-    if planner is not None:
-        at_start = not stream.pending and loaded.vocabulary.at_start(prompt[-2:].tolist())
-        matcher = Matcher(planner, watcher.healed_text, at_start, stream.pending)
-        guide = _guide(loaded, matcher, row, watcher)
     return Request(
         prompt,
         on_done=waiter.on_done,
         row=row,
         watcher=watcher,
-        guide=guide,
+        guide=None if planner is None else _guide(loaded, stream, planner, prompt, row, watcher),
         prefix=stream.prefix,
         call_prompt=len(prompt) if sample == 0 else 0,
         instance=call.instance,
@@ -105,9 +101,16 @@ def sample_request(
 
 
 def _guide(
-    loaded: LoadedEngine, matcher: Matcher, row: SamplingRow, watcher: OutputWatcher
+    loaded: LoadedEngine,
+    stream: TokenStream,
+    planner: Planner,
+    prompt: Ids,
+    row: SamplingRow,
+    watcher: OutputWatcher,
 ) -> Guide:
-    """The constraint of one sample, of which `row` is told."""
+    """The constraint of one sample behind `prompt`; `row` is told of it."""
+    at_start = not stream.pending and loaded.vocabulary.at_start(prompt[-2:].tolist())
+    matcher = Matcher(planner, watcher.healed_text, at_start, stream.pending)
     row.rule, row.end_ids = matcher, frozenset(watcher.end_ids)
     row.max_new += len(watcher.healed_text)  # no id has less than a byte
     return Guide(matcher, loaded.jump, row.max_new)
