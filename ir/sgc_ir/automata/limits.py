@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 
+from sgc_ir.automata.work_time import work_time
 from sgc_ir.errors import ConstraintError
 
 
@@ -62,7 +62,7 @@ def time_slice(seconds: float) -> Iterator[None]:
     """Inside, this thread's work on automata ends with `SliceEnded` after so much processor time;
     looked at after some hundred pieces of work, so that little work is done in any case."""
     before = _own.slice_end
-    _own.slice_end = time.thread_time() + seconds
+    _own.slice_end = work_time() + seconds
     try:
         yield
     finally:
@@ -110,7 +110,7 @@ class Watch:
     def _look(self) -> None:
         if _own.at_look is not None:
             _own.at_look()
-        now, thread = time.thread_time(), threading.get_ident()
+        now, thread = work_time(), threading.get_ident()
         if self._end is None or self._thread != thread:  # each thread has a clock of its own
             self._end, self._thread = now + self._seconds, thread
         elif now > self._end:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 
 from sgc_ir.automata.automaton import DEAD
 from sgc_ir.automata.limits import SliceEnded, time_slice
+from sgc_ir.automata.work_time import work_time
 from sgc_ir.errors import ConstraintError
 from sgc_kernels.masks.trie_table import Int32
 from sgc_runtime.constraints.canonical import Window, window_start
@@ -89,7 +89,7 @@ class Matcher:
             SliceEnded: `seconds` are over.
             ConstraintError: it took longer than is allowed at all.
         """
-        begin = time.thread_time()
+        begin = work_time()
         try:
             with self._automaton.one_step(), time_slice(seconds):
                 yield
@@ -104,7 +104,7 @@ class Matcher:
         self._count_time(begin, _USUAL_S)
 
     def _count_time(self, begin: float, usual: float) -> None:
-        self.overdue = max(0.0, self.overdue + time.thread_time() - begin - usual)
+        self.overdue = max(0.0, self.overdue + work_time() - begin - usual)
         if self.overdue > _MOST_OVERDUE_S:
             self.is_held_up = False
             raise ConstraintError(
