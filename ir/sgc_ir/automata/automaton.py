@@ -135,6 +135,11 @@ class Automaton:
         self._num_rows = 1
         self.row_of = np.zeros(len(self.row_of), np.int32)
 
+    def dissolve(self) -> None:
+        """Free all memory at once, see `Pool.dissolve`; nothing may be asked any more."""
+        self._pool.dissolve()
+        self._nodes.clear()
+
     @property
     def num_bytes(self) -> int:
         """Memory of the table of transitions."""

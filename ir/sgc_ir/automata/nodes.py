@@ -12,7 +12,7 @@ Every text is UTF-8: heads are whole characters or what is left of one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from sgc_ir.automata.utf8 import CharSet
 from sgc_ir.errors import ConstraintError
@@ -59,6 +59,10 @@ class Node:
         """Free what `row` remembers."""
         self._row = None
 
+    def dissolve(self) -> None:
+        """Let go of what may hold this expression again; it is of no use any more."""
+        self._row = None
+
     def needs(self) -> tuple[Node, ...]:
         """The expressions whose rows `derive` looks at."""
         return ()
@@ -92,6 +96,10 @@ def _endless(stack: list[Node]) -> ConstraintError:
     return ConstraintError(
         f"rule {name} begins with itself; write the repetition with * or +", kind="unsupported"
     )
+
+
+def _dissolved() -> NoReturn:
+    raise AssertionError("an expression of a pool that was dissolved")
 
 
 class Empty(Node):
@@ -297,6 +305,10 @@ class Delayed(Node):
             assert self._body.nullable == self.nullable
         return self._body
 
+    def dissolve(self) -> None:
+        self._row = self._body = None
+        self._make = _dissolved
+
     def needs(self) -> tuple[Node, ...]:
         return (self.body,)
 
@@ -320,6 +332,10 @@ class Lazy(Node):
 
     def derive(self, pool: Pool) -> Row:
         return self._make()
+
+    def dissolve(self) -> None:
+        self._row = None
+        self._make = _dissolved
 
 
 class Rule:

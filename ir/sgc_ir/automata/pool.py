@@ -117,6 +117,16 @@ class Pool:
         self._dropped = self.num_made - self.num_nodes
         return kept
 
+    def dissolve(self) -> None:
+        """Take apart what holds itself, so that it is freed at once: the collector of garbage holds
+        every thread while it looks at so many expressions. Nothing may be asked any more."""
+        for node in self.nodes:
+            node.dissolve()
+        for rule in self._rules.values():
+            rule.body = None
+        for known in (self._interned, self._spans, self._followed, self._unions, self.searches):
+            known.clear()
+
     def _keep(self, key: Hashable, node: _Made) -> _Made:
         self._interned[key] = node
         return node

@@ -21,10 +21,14 @@ def build(make: Callable[[Pool], Node], limits: Limits = DEFAULT_LIMITS) -> tupl
     dead: frozenset[str] = frozenset()
     while True:
         pool = Pool(limits, dead)
-        start = make(pool)
-        found = _unproductive(pool)
-        if not found:
-            return pool, start if pool.is_alive(start) else pool.empty
+        try:
+            start = make(pool)
+            found = _unproductive(pool)
+            if not found:
+                return pool, start if pool.is_alive(start) else pool.empty
+        except BaseException:
+            pool.dissolve()
+            raise
         dead |= found
 
 

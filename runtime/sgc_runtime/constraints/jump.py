@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from sgc_ir.automata.closed import ClosedSet, closed_sets
 from sgc_runtime.constraints.canonical import Canonical, Window
@@ -82,7 +82,7 @@ class Planner:
     is taken; until then whatever names a state may be used there. Other threads are `inside`.
 
     Args:
-        masks: the constraint, its masks and its lock.
+        masks: the constraint, its masks and its lock; of no use any more when the planner is gone.
         canonical: the tokenizer's rule.
         prefixes: its tokens by their beginning.
     """
@@ -100,6 +100,7 @@ class Planner:
         self._samples: WeakSet[Holder] = WeakSet()
         self._inside = 0
         self._gate = threading.Lock()
+        finalize(self, self._automaton.dissolve).atexit = False
 
     @contextmanager
     def inside(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sgc_ir.automata.limits import SliceEnded
+from sgc_runtime.constraints.garbage import LongCollections
 from sgc_runtime.engine.metrics import Metrics
 from sgc_runtime.engine.request import Request, State
 
@@ -22,6 +23,7 @@ FIRST_S = 0.005  # processor time of a request in one step
 LONGEST_S = 0.020  # of one that gets farther
 STEP_S = 0.010  # of all in one step, unless it is less than the slice of one
 GROWTH = 1.5
+_LEAST_S = 0.0005  # of a second slice
 
 # Does a part of the work in so many seconds, or raises `SliceEnded` and is called again; gives what
 # is to be done then.
@@ -46,6 +48,7 @@ class Slices:
         self._metrics, self._fail = metrics, fail
         self._aside: deque[_Aside] = deque()
         self._left = STEP_S
+        self._collections = LongCollections()
 
     def __len__(self) -> int:
         """How much work has not been done yet."""
@@ -88,7 +91,7 @@ class Slices:
                 entry.work = work
                 work = work(max(0.0, seconds - (time.thread_time() - begin)))
         except SliceEnded:
-            grown = max(GROWTH * seconds, FIRST_S)
+            grown = max(GROWTH * seconds, FIRST_S, _LEAST_S)
             if _num_found(entry.requests) > found:
                 grown = min(grown, max(seconds, LONGEST_S))
             entry.seconds = grown
@@ -97,7 +100,9 @@ class Slices:
             for request in entry.requests:
                 self._fail(request, exc)
         finally:
-            self._left -= time.thread_time() - begin
+            taken = time.thread_time() - begin
+            self._left -= taken
+            self._collections.see(taken - seconds)
         return True
 
 
