@@ -100,17 +100,23 @@ def sample(automaton: Automaton, rng: random.Random, longest: int = 40) -> str |
     return None
 
 
-def mutated(text: str, rng: random.Random) -> str:
-    """`text` with a character put in, taken out or replaced, once or twice."""
+def sampled(automaton: Automaton, rng: random.Random, count: int, longest: int = 40) -> list[str]:
+    """The texts of `count` walks, where they ended in time."""
+    found = (sample(automaton, rng, longest) for _ in range(count))
+    return [text for text in found if text is not None]
+
+
+def mutated(text: str, rng: random.Random, letters: str = ALPHABET + "A") -> str:
+    """`text` with one of `letters` put in, a character taken out or replaced, once or twice."""
     chars = list(text)
     for _ in range(rng.choice([1, 1, 2])):
         place = rng.randrange(len(chars) + 1)
         if not chars or rng.random() < 0.4:
-            chars.insert(place, rng.choice(ALPHABET + "A"))
+            chars.insert(place, rng.choice(letters))
         elif rng.random() < 0.5:
             chars.pop(place - 1)
         else:
-            chars[place - 1] = rng.choice(ALPHABET + "A")
+            chars[place - 1] = rng.choice(letters)
     return "".join(chars)
 
 
@@ -169,8 +175,7 @@ def compare(pattern: str, rng: random.Random, texts: int = 30, samples: int = 10
     tried = [random_text(rng) for _ in range(texts)]
     try:
         automaton = regex_automaton(pattern)
-        found = (sample(automaton, rng) for _ in range(samples))
-        legal = [text for text in found if text is not None]
+        legal = sampled(automaton, rng, samples)
         tried += [mutated(text, rng) for text in legal]
         judged = [(text, accepts(automaton, text)) for text in tried]
     except ConstraintError as error:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import lark
-
-from sgc_ir.automata.automaton import Automaton
 
 
 def recogniser(grammar: str) -> Callable[[str], bool]:
@@ -28,24 +25,3 @@ def recogniser(grammar: str) -> Callable[[str], bool]:
         return True
 
     return takes
-
-
-def sampled(automaton: Automaton, rng: random.Random, count: int, longest: int) -> Iterator[str]:
-    """Texts from random walks that end in an accepting state within `longest` bytes."""
-    for _ in range(count):
-        state, data = automaton.start, bytearray()
-        while len(data) <= longest:
-            ways = automaton.ways(state)
-            if automaton.is_accepting(state) and (not ways or rng.random() < 0.25):
-                yield data.decode()
-                break
-            low, high, following = rng.choice(ways)
-            data.append(rng.randint(low, high))
-            state = following
-
-
-def mutated(text: str, rng: random.Random, letters: str) -> str:
-    """`text` with one character removed, changed or added."""
-    place = rng.randrange(len(text) + 1)
-    kept = text[place + rng.randrange(2) :]
-    return text[:place] + rng.choice([*letters, ""]) + kept

@@ -8,8 +8,8 @@ import lark
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ir.automata.grammar.lark_oracle import mutated, recogniser, sampled
-from support.regexes import accepts
+from ir.automata.grammar.lark_oracle import recogniser
+from support.regexes import accepts, mutated, sampled
 
 from sgc_ir.automata.grammar.grammar import grammar_automaton
 from sgc_ir.errors import ConstraintError
@@ -75,7 +75,7 @@ def test_random_grammars(grammar: str, seed: int, texts: list[str]) -> None:
     try:
         automaton = grammar_automaton(grammar)
         rng = random.Random(seed)
-        found = list(sampled(automaton, rng, 8, 16))
+        found = sampled(automaton, rng, 8, 16)
         for text in [*texts, *found, *[mutated(text, rng, "abc") for text in found]]:
             assert accepts(automaton, text) == takes(text), text
     except ConstraintError as error:
