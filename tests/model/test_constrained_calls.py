@@ -327,7 +327,15 @@ def outcome(backend: Any, mode: str) -> list[Any]:
         if state.error() is not None:
             raise state.error()
     return [
-        (s.value, s.text(), s.messages(), s.meta("person"), s.meta("grades"), s.meta("grade"))
+        (
+            s.value,
+            s.text(),
+            s.messages(),
+            s.meta("person"),
+            s.meta("grades"),
+            s.meta("grade"),
+            s.usage,
+        )
         for s in states
     ]
 
