@@ -15,6 +15,7 @@ from sgc_ir.automata.nodes import Epsilon, Node, Repeat, Span, Union
 from sgc_ir.automata.nodes import Sequence as Then
 from sgc_ir.automata.one_byte import behind, branches
 from sgc_ir.automata.pool import Pool
+from sgc_ir.automata.recorded import Doubtful, Recall, after, doubtful, memories, shape_of
 from sgc_ir.automata.rules import build
 from sgc_ir.automata.signature import Signatures
 from sgc_ir.automata.utf8 import CharSet
@@ -217,7 +218,10 @@ class Automaton:
         """The derivative by one byte, where it can be told without a row."""
         if not self._in_step:
             self._pool.restart_clock()
-        return behind(self._pool, node, byte)
+        following = behind(self._pool, node, byte)
+        if following is None and any(memories(node)):
+            return after(self._pool, node, byte)
+        return following
 
     def walk(self, state: int, data: bytes) -> int:
         """The state behind `data`, or `DEAD`."""
@@ -226,6 +230,23 @@ class Automaton:
                 break
             state = self.step(state, byte)
         return state
+
+    def recalls(self, state: int) -> Recall | None:
+        """What `state` remembers of the text; None for most states, which remember nothing."""
+        found = list(memories(self._nodes[state]))
+        if not found:
+            return None
+        return Recall(
+            self._state(shape_of(self._pool, self._nodes[state])),
+            doubtful(self._nodes[state]),
+            any(memory.ends for memory in found),
+            frozenset(memory.separator for memory in found),
+        )
+
+    def doubtful(self, state: int) -> Doubtful:
+        """The bytes behind which what is remembered may exclude a text before the next separator;
+        None, any byte, also where it was remembered in a state that led here."""
+        return doubtful(self._nodes[state])
 
     def is_accepting(self, state: int) -> bool:
         return bool(self.accepting[state])
@@ -251,7 +272,7 @@ class Automaton:
         """
         data = bytearray()
         while len(data) < limit and not self.is_accepting(state):
-            if branches(self._nodes[state]):
+            if branches(self._nodes[state]) or self._is_open(state):
                 break
             ways = self.ways(state)
             if len(ways) != 1 or ways[0][0] != ways[0][1]:
@@ -259,6 +280,14 @@ class Automaton:
             data.append(ways[0][0])
             state = ways[0][2]
         return bytes(data), state
+
+    def _is_open(self, state: int) -> bool:
+        """Whether `state` remembers texts and two bytes are possible whatever they are."""
+        recall = self.recalls(state)
+        if recall is None or recall.doubtful is None:
+            return False
+        ways = self.ways(recall.shape)
+        return sum(high - low + 1 for low, high, _ in ways) > len(recall.doubtful) + 1
 
     def signature(self, state: int) -> bytes:
         """16 bytes that are equal only for states with equal texts, in every process."""

@@ -33,6 +33,7 @@ from sgc_ir.automata.nodes import (
 )
 from sgc_ir.automata.nodes import Sequence as Then
 from sgc_ir.automata.parts import within
+from sgc_ir.automata.recorded import Memory, Recorded
 from sgc_ir.automata.rows import complement_of_row, intersection_of_rows, merged, union_of_rows
 from sgc_ir.automata.utf8 import ANY_CHAR, CharSet, Ranges, char_set
 from sgc_ir.errors import ConstraintError
@@ -243,6 +244,12 @@ class Pool:
         key = (Lazy, name)
         found = self._interned.get(key)
         return found or self._keep(key, Lazy(self._number(), name, nullable, make))
+
+    def recorded(self, name: str, memory: Memory) -> Node:
+        """The same as `lazy` for a state that remembers texts."""
+        key = (Lazy, name)
+        found = self._interned.get(key)
+        return found or self._keep(key, Recorded(self._number(), name, memory))
 
     def optional(self, body: Node) -> Node:
         return self.union([body, self.epsilon])

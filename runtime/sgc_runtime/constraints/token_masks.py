@@ -10,6 +10,7 @@ from sgc_ir.automata.automaton import Automaton
 from sgc_kernels.masks.trie_table import Int32
 from sgc_runtime.constraints.mask_files import pack, unpack
 from sgc_runtime.constraints.mask_maker import MaskMaker
+from sgc_runtime.constraints.recorded_masks import RecordedMasks
 from sgc_runtime.constraints.vocabulary import Vocabulary
 
 _SAVED = 4096  # most masks that are written to the file at once
@@ -35,6 +36,7 @@ class TokenMasks:
         self.vocabulary = vocabulary
         self.lock = RLock()
         self._maker = MaskMaker(automaton, vocabulary)
+        self._recorded = RecordedMasks(automaton, vocabulary.trie)
         self._names: dict[int, bytes] = {}
         self._kept: dict[bytes, bytes] = {}
         self._new: set[bytes] = set()
@@ -106,6 +108,9 @@ class TokenMasks:
     def _find(self, state: int) -> Int32:
         name = self._names.get(state)
         if name is None:
+            recall = self.automaton.recalls(state)
+            if recall is not None:
+                return self._recorded.correct(state, recall, self._find(recall.shape))
             name = self._names[state] = self.automaton.signature(state)
         cache = self.vocabulary.cache
         found = cache.get(name)

@@ -18,10 +18,10 @@ from sgc_ir.automata.schema.numbers import NumberTexts
 from sgc_ir.automata.schema.plans import Plans
 from sgc_ir.automata.schema.size import check_size
 from sgc_ir.automata.schema.strings import StringTexts
-from sgc_ir.automata.schema.style import style_named
+from sgc_ir.automata.schema.style import Level, style_named
 from sgc_ir.errors import ConstraintError
 
-_VERSION = "schema 2"
+_VERSION = "schema 3"
 
 
 def schema_automaton(
@@ -71,12 +71,14 @@ def schema_expression(pool: Pool, schema: Any, style: str = "spaced") -> Node:
         document = Document(schema)
         feasible = Feasible(pool, strings, numbers)
         forms = Forms(document, pool, feasible.overlap)
-        feasible.connect(forms, Plans(forms, strings, numbers))
+        feasible.connect(forms, Plans(forms, strings))
         goal = document.goal(schema, "#", "")
         if not feasible.solve(goal):
             raise ConstraintError(
                 "no value is valid under the schema; mend it", kind="unsatisfiable", where="#"
             )
-        return Emitter(Tools(pool, name, chosen, feasible, strings, numbers)).value(goal, 0)
+        emitter = Emitter(Tools(pool, name, chosen, feasible, strings, numbers))
+        emitter.check()
+        return emitter.value(goal, Level(0))
     except RecursionError:
         raise ConstraintError("the schema is nested too deeply; flatten it") from None

@@ -1,58 +1,55 @@
-"""Arrays whose items differ, where an item is one of a few values or an integer."""
+"""Arrays whose items differ: which of them list the values of each item, and which write them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
-from sgc_ir.automata.nodes import Node
 from sgc_ir.automata.schema.cells import Arrays, Form, Goal, Numbers
 from sgc_ir.automata.schema.forms import Forms
 from sgc_ir.automata.schema.keywords import EndlessError, unsupported
-from sgc_ir.automata.schema.numbers import NumberTexts
 from sgc_ir.automata.schema.spelling import spelled
 from sgc_ir.automata.schema.strings import StringTexts
 from sgc_ir.errors import ConstraintError
 
 _MOST = 256  # values of one item
 _MAX_STATES = 20_000
+MOST_ITEMS = 4096  # of an array whose items are remembered
 
 Used = frozenset[str]
 
 
 class DistinctItems:
-    """The values that may still come after some items of one array cell.
+    """The items of one array cell.
 
     Raises:
-        ConstraintError: the values of an item are neither few nor integers ("unsupported").
+        ConstraintError: kind "unsupported".
+
+    Attributes:
+        listed: whether each item is one of a few values; of those the methods tell. Else the texts
+            of the items are remembered as they are written (`emit_recorded`).
     """
 
-    def __init__(
-        self, cell: Arrays, forms: Forms, strings: StringTexts, numbers: NumberTexts
-    ) -> None:
+    def __init__(self, cell: Arrays, forms: Forms, strings: StringTexts) -> None:
         if cell.contains:
             raise unsupported("uniqueItems beside contains", cell.unique)
-        self._strings, self._numbers = strings, numbers
         self._low = cell.low
         self._most = math.inf if cell.high is None else cell.high
         goals = [*cell.prefix, *([cell.rest] if self._most > len(cell.prefix) else [])]
-        forms_of = _forms_of(goals, forms, cell)
-        listed = [listed_values(form, strings) for form in forms_of]
-        self._open: Form | None = None  # items that are not listed: integers among them
-        if None in listed:
-            self._open = _open_form(forms_of[-1], cell)
-            listed = [[]]
-        found = [texts for texts in listed if texts is not None]
-        self._prefix, self._rest = found[: len(cell.prefix)], found[len(cell.prefix) :]
+        found = [listed_values(form, strings) for form in _forms_of(goals, forms, cell)]
+        listed = [texts for texts in found if texts is not None]
+        self.listed = len(listed) == len(found)
+        if not self.listed and cell.low > MOST_ITEMS:
+            raise unsupported(f"uniqueItems on more than {MOST_ITEMS} items", cell.unique)
+        self._prefix, self._rest = listed[: len(cell.prefix)], listed[len(cell.prefix) :]
         self._alive: dict[tuple[int, Used], bool] = {}
 
     def may_end(self, index: int) -> bool:
         return index >= self._low
 
     def choices(self, index: int, used: Used) -> list[str]:
-        """Texts of item `index`, where they are listed, from which the array can be ended."""
-        if index >= self._most or self._open is not None:
+        """Texts of item `index` from which the array can be ended."""
+        if index >= self._most:
             return []
         texts = self._texts(index)
         return [t for t in texts if t not in used and self.alive(index + 1, used | {t})]
@@ -62,25 +59,9 @@ class DistinctItems:
             return self._prefix[index]
         return self._rest[0] if self._rest else []
 
-    def open_text(self, index: int, used: Used) -> Node:
-        """The texts of item `index` where they are not listed."""
-        form = self._open
-        if form is None or index >= self._most:
-            return self._strings.union([])
-        listed = listed_values(replace(form, numbers=()), self._strings) or []
-        listed += [t for cell in form.numbers if cell.values for t in _listed_numbers(cell) or ()]
-        cells = [cell for cell in form.numbers if cell.values is None]
-        texts = [self._numbers.text(cell) for cell in cells]
-        return self._strings.either(listed, texts, used)
-
-    def endless(self, index: int) -> bool:
-        """Whether item `index` is there for any number of items before it."""
-        cells = self._open.numbers if self._open is not None and index < self._most else ()
-        return any(c.values is None and (c.low is None or c.high is None) for c in cells)
-
     def alive(self, index: int, used: Used) -> bool:
         """Whether the array can be ended behind these items."""
-        if self.may_end(index) or self._open is not None:
+        if self.may_end(index):
             return True
         if index >= len(self._prefix):
             return len(set(self._texts(index)) - used) >= self._low - index
@@ -100,26 +81,6 @@ def _forms_of(goals: list[Goal], forms: Forms, cell: Arrays) -> list[Form]:
             raise
         # Whether branches around the array exclude one another is asked before they are known.
         raise unsupported("uniqueItems on items that hold the array again", cell.unique) from None
-
-
-def _open_form(form: Form, cell: Arrays) -> Form:
-    """`form`, of which every value but integers is listed, and there are enough of these."""
-    numbers = [one for one in form.numbers if one.values is None]
-    others = replace(form, numbers=())
-    plain = not (form.arrays or form.objects) and all(s.values is not None for s in others.strings)
-    integral = all(one.integral and _at_least(one, cell.low) for one in numbers)
-    if cell.prefix or not plain or not integral or not numbers:
-        raise unsupported("uniqueItems on items of more than a few values", cell.unique)
-    return form
-
-
-def _at_least(cell: Numbers, count: int) -> bool:
-    """Whether a range holds `count` multiples, those that are excluded not counted."""
-    if cell.no_steps:
-        return False
-    if cell.low is None or cell.high is None:
-        return True
-    return (cell.high - cell.low) / (cell.step or 1) - 2 - len(cell.excluded) >= count
 
 
 def listed_values(form: Form, strings: StringTexts) -> list[str] | None:

@@ -11,8 +11,9 @@ from sgc_ir.automata.schema.emit_arrays import ArrayWriter
 from sgc_ir.automata.schema.emit_objects import ObjectWriter
 from sgc_ir.automata.schema.feasible import Feasible
 from sgc_ir.automata.schema.numbers import NumberTexts
+from sgc_ir.automata.schema.single import Amounts, SingleTexts
 from sgc_ir.automata.schema.strings import StringTexts
-from sgc_ir.automata.schema.style import Style
+from sgc_ir.automata.schema.style import Level, Style
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,32 +33,58 @@ class Emitter:
 
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
-        self._values: dict[tuple[Goal, int], Node] = {}
+        self._values: dict[tuple[Goal, Level], Node] = {}
         self._goals: dict[Goal, int] = {}
+        self.amounts = Amounts(tools.pool)
 
-    def value(self, goal: Goal, depth: int) -> Node:
-        """A value that meets `goal`, inside `depth` containers."""
+    def value(self, goal: Goal, level: Level) -> Node:
+        """A value that meets `goal`."""
         if not self.tools.style.indent:
-            depth = 0
-        key = (goal, depth)
+            level = level._replace(depth=0)
+        key = (goal, level)
         found = self._values.get(key)
         if found is None:
-            found = self._values[key] = self._value(goal, depth)
+            found = self._values[key] = self._value(goal, level)
         return found
 
-    def _value(self, goal: Goal, depth: int) -> Node:
+    def later(self, goal: Goal, level: Level) -> Node:
+        """As `value`, of a goal that is met by some value; made when the automaton reaches it, for
+        most members that may come never do."""
+        if level.single:  # where some value need not have a text
+            return self.value(goal, level)
+        name = f"{self._named(goal, level)}v"
+        pool = self.tools.pool
+        return pool.lazy(name, lambda: self.value(goal, level).row(pool))
+
+    def _named(self, goal: Goal, level: Level) -> str:
+        number = self._goals.setdefault(goal, len(self._goals))
+        return f"{self.tools.name}.{number}.{level.name}"
+
+    def check(self) -> None:
+        """Refuse arrays whose items are open and have to differ, where a value has several texts
+        or there may be too few of them."""
+        feasible = self.tools.feasible
+        single = SingleTexts(self.tools.pool, feasible, self.tools.numbers)
+        cells = (cell for goal in feasible.goals for cell in feasible.forms.of(goal).arrays)
+        for cell in dict.fromkeys(cells):
+            distinct = feasible.plans.distinct(cell)
+            if distinct is not None and not distinct.listed and feasible.holds_array(cell):
+                single.check(cell)
+                ArrayWriter(self, cell, Level(0, True), "").check()
+
+    def _value(self, goal: Goal, level: Level) -> Node:
         tools, form = self.tools, self.tools.feasible.forms.of(goal)
-        parts = self._scalars(form)
-        name = f"{tools.name}.{self._goals.setdefault(goal, len(self._goals))}.{depth}"
+        parts = self._scalars(form, level.single)
+        name = self._named(goal, level)
         arrays = [
-            ArrayWriter(self, cell, depth, f"{name}a{i}")
+            ArrayWriter(self, cell, level, f"{name}a{i}")
             for i, cell in enumerate(form.arrays)
             if tools.feasible.holds_array(cell)
         ]
         cells = [one for cell in form.objects for one in tools.feasible.plans.choices(cell)]
         plans = [tools.feasible.plans.object(cell) for cell in cells]
         objects = [
-            ObjectWriter(self, plan, depth, f"{name}o{i}")
+            ObjectWriter(self, plan, level, f"{name}o{i}")
             for i, plan in enumerate(plans)
             if tools.feasible.holds_object(plan)
         ]
@@ -68,7 +95,7 @@ class Emitter:
             parts.append(pool.literal(b"{", pool.union([writer.start() for writer in objects])))
         return pool.union(parts)
 
-    def _scalars(self, form: Form) -> list[Node]:
+    def _scalars(self, form: Form, single: bool) -> list[Node]:
         pool, end = self.tools.pool, self.tools.pool.epsilon
         parts = [pool.literal(b"null", end)] if form.null else []
         for value, word in ((True, b"true"), (False, b"false")):
@@ -76,8 +103,9 @@ class Emitter:
                 parts.append(pool.literal(word, end))
         feasible = self.tools.feasible
         numbers = [c for c in form.numbers if feasible.holds_number(c)]
-        parts += [self.tools.numbers.text(cell) for cell in numbers]
-        texts = [self.tools.strings.content(cell) for cell in form.strings]
+        texts_of = self.tools.numbers.single if single else self.tools.numbers.text
+        parts += [texts_of(cell) for cell in numbers]
+        texts = [self.tools.strings.content(cell, free=not single) for cell in form.strings]
         alive = [text for text in texts if pool.is_alive(text)]
         if alive:
             parts.append(pool.literal(b'"', pool.union(alive)))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.schema.cells import Arrays
 from sgc_ir.automata.schema.counts import ArrayCounts, State
+from sgc_ir.automata.schema.distinct import MOST_ITEMS
 from sgc_ir.automata.schema.emit_distinct import DistinctWriter
+from sgc_ir.automata.schema.emit_recorded import NO_ITEMS, Parts, RecordedWriter
+from sgc_ir.automata.schema.keywords import unsupported
+from sgc_ir.automata.schema.style import Level
 
 if TYPE_CHECKING:
     from sgc_ir.automata.schema.emit import Emitter
@@ -16,11 +21,11 @@ if TYPE_CHECKING:
 class ArrayWriter:
     """Writes the arrays of one cell, from behind the opening bracket."""
 
-    def __init__(self, emitter: Emitter, cell: Arrays, depth: int, name: str) -> None:
+    def __init__(self, emitter: Emitter, cell: Arrays, level: Level, name: str) -> None:
         self._emitter = emitter
         self._pool = emitter.tools.pool
         self._cell = cell
-        self._depth = depth
+        self._level = level
         self._name = name
         feasible = emitter.tools.feasible
         self._distinct = feasible.plans.distinct(cell)
@@ -28,6 +33,8 @@ class ArrayWriter:
 
     def start(self) -> Node:
         if self._distinct is not None:
+            if not self._distinct.listed:
+                return self._recorded()
             writer = DistinctWriter(
                 self._pool, self._distinct, self._name, self._before, self._close
             )
@@ -35,6 +42,36 @@ class ArrayWriter:
         if self._cell.contains:
             return self._counted(self._counts.start, False)
         return self._state(0)
+
+    # With different items
+
+    def _recorded(self) -> Node:
+        level = self._level._replace(single=True)
+        alike = ArrayWriter(self._emitter, self._bounded, level, f"{self._name}i")
+        parts = Parts(alike.item, self._before, self._close, alike._after, self._cell.low)
+        writer = RecordedWriter(self._pool, self._emitter.amounts, f"{self._name}r", parts)
+        return writer.state(NO_ITEMS)
+
+    @property
+    def _bounded(self) -> Arrays:
+        """Arrays of as many items as may be remembered, which need not differ."""
+        high = min(MOST_ITEMS, MOST_ITEMS if self._cell.high is None else self._cell.high)
+        return replace(self._cell, unique="", high=high)
+
+    def item(self, index: int) -> Node:
+        """The texts of an item; empty behind the last one."""
+        if self._counts.cap is not None and index >= self._counts.cap:
+            return self._pool.empty
+        return self._emitter.value(self._cell.item(index), self._level.below)
+
+    def check(self) -> None:
+        """Refuse items of which there may be too few for all to differ."""
+        low = self._cell.low
+        for i in (*range(min(low, len(self._cell.prefix))), *([low - 1] if low else [])):
+            if not self._emitter.amounts.above(self.item(i), i):
+                raise unsupported(
+                    f"uniqueItems on {low} items or more of a few values", self._cell.unique
+                )
 
     # Without `contains`
 
@@ -55,7 +92,7 @@ class ArrayWriter:
         item = pool.literal(
             self._before(index > 0),
             pool.sequence(
-                self._emitter.value(cell.item(index), self._depth + 1), self._after(index + 1)
+                self._emitter.value(cell.item(index), self._level.below), self._after(index + 1)
             ),
         )
         return item if index < cell.low else pool.union([item, self._close(index > 0)])
@@ -71,7 +108,7 @@ class ArrayWriter:
         close = self._close(True)
         if index == cap:
             return close
-        item = pool.literal(self._before(True), self._emitter.value(cell.rest, self._depth + 1))
+        item = pool.literal(self._before(True), self._emitter.value(cell.rest, self._level.below))
         most = None if cap is None else cap - index
         return pool.sequence(pool.repeat(item, max(cell.low - index, 0), most), close)
 
@@ -86,7 +123,7 @@ class ArrayWriter:
         pool = self._pool
         items = [
             pool.sequence(
-                self._emitter.value(goal, self._depth + 1), self._counted(following, True)
+                self._emitter.value(goal, self._level.below), self._counted(following, True)
             )
             for goal, following in self._counts.following(state)
         ]
@@ -95,8 +132,8 @@ class ArrayWriter:
         return pool.union(parts).row(pool)
 
     def _before(self, started: bool) -> bytes:
-        return self._emitter.tools.style.before(started, self._depth + 1)
+        return self._emitter.tools.style.before(started, self._level.depth + 1)
 
     def _close(self, started: bool) -> Node:
-        end = self._emitter.tools.style.after(started, self._depth) + b"]"
+        end = self._emitter.tools.style.after(started, self._level.depth) + b"]"
         return self._pool.literal(end, self._pool.epsilon)

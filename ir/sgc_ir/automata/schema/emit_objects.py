@@ -9,6 +9,7 @@ from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.schema.cells import Goal
 from sgc_ir.automata.schema.plans import ObjectPlan
 from sgc_ir.automata.schema.spelling import spelled
+from sgc_ir.automata.schema.style import Level
 from sgc_ir.automata.schema.words import branches
 
 if TYPE_CHECKING:
@@ -25,10 +26,10 @@ class ObjectWriter:
     bound, because they could be equal.
     """
 
-    def __init__(self, emitter: Emitter, plan: ObjectPlan, depth: int, name: str) -> None:
+    def __init__(self, emitter: Emitter, plan: ObjectPlan, level: Level, name: str) -> None:
         self._emitter = emitter
         self._pool = emitter.tools.pool
-        self._depth = depth
+        self._level = level
         self._name = name
         holds = emitter.tools.feasible.holds
         kept = [
@@ -132,7 +133,7 @@ class ObjectWriter:
     def _member(self, index: int, count: int) -> Node:
         """What follows the name: colon, value, and the rest of the object."""
         rest = self._state(index + 1, True, count + 1 if self._counting else 0)
-        value = self._emitter.value(self._goals[index], self._depth + 1)
+        value = self._emitter.later(self._goals[index], self._level.below)
         return self._pool.literal(self._colon, self._pool.sequence(value, rest))
 
     # Names that are not declared, and the end
@@ -175,7 +176,7 @@ class ObjectWriter:
             [
                 pool.sequence(
                     text,
-                    pool.literal(self._colon, self._emitter.value(goal, self._depth + 1)),
+                    pool.literal(self._colon, self._emitter.later(goal, self._level.below)),
                 )
                 for text, goal in members
             ]
@@ -186,8 +187,8 @@ class ObjectWriter:
         return self._emitter.tools.style.colon.encode()
 
     def _before(self, started: bool) -> bytes:
-        return self._emitter.tools.style.before(started, self._depth + 1) + b'"'
+        return self._emitter.tools.style.before(started, self._level.depth + 1) + b'"'
 
     def _close(self, started: bool) -> Node:
-        end = self._emitter.tools.style.after(started, self._depth) + b"}"
+        end = self._emitter.tools.style.after(started, self._level.depth) + b"}"
         return self._pool.literal(end, self._pool.epsilon)

@@ -32,6 +32,9 @@ class Feasible:
 
     `solve` finds every goal below the first one and, as a least fixed point, those that a finite
     value meets; only after it `holds` and `holds_object` may be asked.
+
+    Attributes:
+        goals: all goals below the first one, that one included.
     """
 
     def __init__(self, pool: Pool, texts: StringTexts, numbers: NumberTexts) -> None:
@@ -39,6 +42,7 @@ class Feasible:
         self._texts = texts
         self._numbers = numbers
         self._met: set[Goal] = set()
+        self.goals: list[Goal] = []
         self._tagged: dict[int, tuple[Form, dict[str, frozenset[str]]]] = {}
         self.forms: Forms
         self.plans: Plans
@@ -52,7 +56,7 @@ class Feasible:
 
     def solve(self, start: Goal) -> bool:
         """Whether some value meets `start`."""
-        order = self._below(start)
+        self.goals = order = self._below(start)
         changed = True
         while changed:
             changed = False
@@ -116,7 +120,7 @@ class Feasible:
 
     def holds_array(self, cell: Arrays) -> bool:
         distinct = self.plans.distinct(cell)
-        if distinct is not None:
+        if distinct is not None and distinct.listed:
             return distinct.alive(0, frozenset())
         return ArrayCounts(cell, self.plans, self.holds).possible
 

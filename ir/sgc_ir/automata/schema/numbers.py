@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from fractions import Fraction
 
 from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.pool import Pool
+from sgc_ir.automata.regex import regex_expression
 from sgc_ir.automata.schema.cells import Numbers
 from sgc_ir.automata.schema.decimals import Decimals, split
 from sgc_ir.automata.schema.exponents import scientific
@@ -21,6 +23,7 @@ from sgc_ir.errors import ConstraintError
 
 _ONE = Fraction(1)
 _WIDEST = 400  # digits of a bound
+_PLAIN = r"0|-?[1-9][0-9]{0,14}|-?(?:0|[1-9][0-9]{0,5})\.[0-9]{0,8}[1-9]"  # one text each
 
 
 class NumberTexts:
@@ -38,6 +41,17 @@ class NumberTexts:
         if found is None:
             found = self._known[cell] = self._text(cell)
         return found
+
+    def single(self, cell: Numbers) -> Node:
+        """The numbers of `cell`, each in one text; those that are no integers have 15 digits at
+        most, by which doubles differ, or are listed in the schema."""
+        if cell.values is not None:
+            texts = sorted(_one_text(value, written) for value, written in cell.values)
+            return self._pool.union([self._pool.string(text) for text in texts])
+        if cell.integral:
+            return self.text(cell)
+        plain = regex_expression(self._pool, _PLAIN)
+        return self._pool.intersection([self.text(cell), plain])
 
     def _text(self, cell: Numbers) -> Node:
         pool = self._pool
@@ -166,6 +180,14 @@ def _spelled(value: Fraction, written: str, integral: bool) -> list[bytes]:
     if value.denominator == 1 and (integral or abs(value) < 10**16):
         texts.append(str(value.numerator).encode())
     return texts
+
+
+def _one_text(value: Fraction, written: str) -> str:
+    if value.denominator == 1:
+        return str(value.numerator)
+    whole, digits = split(abs(value))
+    text = f"{'-' if value < 0 else ''}{whole}.{digits}"
+    return text if re.fullmatch(_PLAIN, text) else written
 
 
 def _power(places: int) -> int:

@@ -11,7 +11,6 @@ from sgc_ir.automata.schema.cells import ANYTHING, NOTHING, Arrays, Goal, Layer,
 from sgc_ir.automata.schema.distinct import DistinctItems
 from sgc_ir.automata.schema.forms import Forms
 from sgc_ir.automata.schema.keywords import unsupported
-from sgc_ir.automata.schema.numbers import NumberTexts
 from sgc_ir.automata.schema.strings import StringTexts, found
 from sgc_ir.errors import ConstraintError
 
@@ -47,10 +46,9 @@ class ObjectPlan:
 class Plans:
     """Lays out the cells of one document."""
 
-    def __init__(self, forms: Forms, texts: StringTexts, numbers: NumberTexts) -> None:
+    def __init__(self, forms: Forms, texts: StringTexts) -> None:
         self._forms = forms
         self._texts = texts
-        self._numbers = numbers
         self._objects: dict[Objects, ObjectPlan] = {}
         self._distinct: dict[Arrays, DistinctItems] = {}
 
@@ -240,7 +238,7 @@ class Plans:
         if not cell.unique or (cell.high is not None and cell.high <= 1):
             return None
         if cell not in self._distinct:
-            self._distinct[cell] = DistinctItems(cell, self._forms, self._texts, self._numbers)
+            self._distinct[cell] = DistinctItems(cell, self._forms, self._texts)
         return self._distinct[cell]
 
     def last_index(self, cell: Arrays) -> int:

@@ -77,13 +77,6 @@ class StringTexts:
     def union(self, nodes: list[Node]) -> Node:
         return self._pool.union(nodes)
 
-    def either(self, texts: list[str], nodes: list[Node], used: Collection[str]) -> Node:
-        """`texts` and what is in `nodes`, but for the texts `used`."""
-        pool = self._pool
-        kept = [pool.string(text) for text in texts if text not in used]
-        known = pool.union([pool.string(text) for text in used])
-        return pool.union([*kept, *(pool.difference(node, known) for node in nodes)])
-
     def meet(self, nodes: list[Node]) -> Node:
         return self._pool.intersection(nodes)
 

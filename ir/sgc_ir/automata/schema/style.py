@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sgc_ir.errors import ConstraintError
 
@@ -30,6 +31,26 @@ class Style:
     def after(self, started: bool, depth: int) -> bytes:
         """What stands before the closing bracket of a container inside `depth` containers."""
         return ("\n" + " " * self.indent * depth).encode() if self.indent and started else b""
+
+
+class Level(NamedTuple):
+    """How a value is written at its place.
+
+    Attributes:
+        depth: how many containers it is in.
+        single: each value has one text, so that different texts are different values.
+    """
+
+    depth: int
+    single: bool = False
+
+    @property
+    def below(self) -> Level:
+        return self._replace(depth=self.depth + 1)
+
+    @property
+    def name(self) -> str:
+        return f"{self.depth}{'s' * self.single}"
 
 
 STYLES = {
