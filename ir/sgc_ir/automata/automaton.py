@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
 from sgc_ir.automata.nodes import Epsilon, Node, Repeat, Span, Union
 from sgc_ir.automata.nodes import Sequence as Then
-from sgc_ir.automata.one_byte import behind, branches
+from sgc_ir.automata.one_byte import behind, branches, first_bytes
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.recorded import Doubtful, Recall, after, doubtful, memories, shape_of
 from sgc_ir.automata.rules import build
@@ -259,6 +259,11 @@ class Automaton:
             for low, high, node in self._nodes[state].row(self._pool)
             if node.alive
         )
+
+    def first_bytes(self, state: int) -> list[tuple[int, int]]:
+        """(low byte, high byte), sorted: what may come first in `state`."""
+        known = None if self.row_of[state] else first_bytes(self._nodes[state])
+        return [(low, high) for low, high, _ in self.ways(state)] if known is None else known
 
     def is_final(self, state: int) -> bool:
         """Whether the text is complete: `state` accepts and nothing leaves it."""

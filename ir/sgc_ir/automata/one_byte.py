@@ -6,9 +6,10 @@ there; a row of a counted class over Unicode would be dozens of expressions each
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from sgc_ir.automata.nodes import Literal, Node, Repeat, Sequence, Span, Union
+from sgc_ir.automata.nodes import Epsilon, Literal, Node, Repeat, Sequence, Span, Union
 
 if TYPE_CHECKING:
     from sgc_ir.automata.pool import Pool
@@ -72,3 +73,44 @@ def _of_character(pool: Pool, character: Span, byte: int, tail: Node) -> Node:
         if low <= byte <= high:
             return tail if rest is None else pool.span(rest, tail)
     return pool.empty
+
+
+def first_bytes(node: Node) -> list[tuple[int, int]] | None:
+    """Ranges of the bytes that may come first, sorted and disjoint; None where they cannot be
+    told without the row of `node`."""
+    found = _firsts(node)
+    if found is None:
+        return None
+    ranges: list[tuple[int, int]] = []
+    for low, high in sorted(found):
+        if ranges and low <= ranges[-1][1]:
+            low, high = ranges[-1][0], max(high, ranges.pop()[1])
+        ranges.append((low, high))
+    return ranges
+
+
+def _firsts(node: Node) -> list[tuple[int, int]] | None:
+    if not node.alive:
+        return None
+    if isinstance(node, Literal):
+        byte = node.data[node.offset]
+        return [(byte, byte)]
+    if isinstance(node, Span):
+        return [(low, high) for low, high, _ in node.chars.edges]
+    if isinstance(node, Repeat):
+        return _firsts(node.body)
+    if isinstance(node, Union):
+        return _all_of(node.items)
+    if isinstance(node, Sequence):
+        return _all_of((node.head, node.tail) if node.head.nullable else (node.head,))
+    return [] if isinstance(node, Epsilon) else None
+
+
+def _all_of(nodes: Iterable[Node]) -> list[tuple[int, int]] | None:
+    ranges: list[tuple[int, int]] = []
+    for node in nodes:
+        found = _firsts(node)
+        if found is None:
+            return None
+        ranges += found
+    return ranges

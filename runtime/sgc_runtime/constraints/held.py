@@ -78,7 +78,7 @@ class SafeEnds:
     def _crossing(self, begin: bytes, state: int) -> Iterator[int | None]:
         """Tokens that begin with `begin` and go on as `state` does; None: and perhaps others."""
         walks = 0
-        for low, high, _ in self._automaton.ways(state):
+        for low, high in self._automaton.first_bytes(state):
             for token in self._prefixes.going_on(begin, low, high).tolist():
                 walks += 1
                 if walks > _WALKS:
@@ -103,13 +103,14 @@ class SafeEnds:
 
     def _continuations(self, state: int) -> Iterator[bytes]:
         """A few characters that may follow, each of another kind where there are such."""
-        ways = self._automaton.ways(state)
-        places = (0, len(ways) // 2, -1) if ways else ()
-        for low, _, following in dict.fromkeys(ways[i] for i in places):
-            found = bytearray([low])
+        firsts = self._automaton.first_bytes(state)
+        places = (0, len(firsts) // 2, -1) if firsts else ()
+        for low in dict.fromkeys(firsts[i][0] for i in places):
+            found, following = bytearray([low]), self._automaton.step(state, low)
             while whole_characters(bytes(found)) < len(found) <= _LONGEST_CHARACTER:
-                low, _, following = self._automaton.ways(following)[0]
+                low = self._automaton.first_bytes(following)[0][0]
                 found.append(low)
+                following = self._automaton.step(following, low)
             yield bytes(found)
 
 

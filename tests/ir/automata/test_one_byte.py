@@ -32,10 +32,11 @@ def check(automaton: Automaton, most: int = 60) -> None:
     queue, seen = [automaton.start], {automaton.start}
     while queue and len(seen) < most:
         state = queue.pop()
-        assert not automaton.expanded(state)
+        firsts = [b for low, high in automaton.first_bytes(state) for b in range(low, high + 1)]
         stepped = [automaton.step(state, byte) for byte in range(256)]
         open_ = branches(automaton._nodes[state])
         assert stepped == automaton.row(state).tolist()
+        assert firsts == [byte for byte in range(256) if stepped[byte] != DEAD]
         if open_:
             assert sum(following != DEAD for following in stepped) > 1
         for following in dict.fromkeys(stepped):
