@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from sgc_ir.automata.alike import Alike, alike
+from sgc_ir.automata.char_runs import (
+    CharRun,
+    behind_characters,
+    parted,
+    plain_characters,
+    run_before,
+)
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
-from sgc_ir.automata.nodes import Epsilon, Node, Repeat, Span, Union
-from sgc_ir.automata.nodes import Sequence as Then
+from sgc_ir.automata.nodes import Literal, Node, Repeat
 from sgc_ir.automata.one_byte import behind, branches, first_bytes
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.recorded import Doubtful, Recall, after, doubtful, memories, shape_of
@@ -25,37 +31,12 @@ DEAD = -1  # no text goes on from here
 UNKNOWN = -2  # not derived yet
 
 _FIRST = 1024  # states, and rows, whose memory is taken when they are written
-_MOST_PARTS = 8
 _MANY_STATES, _MANY_NODES = 16_384, 65_536  # from which on some may be dropped
+_AHEAD = 8  # states inside a literal whose rows are made at once
+_STATE_BYTES, _NODE_BYTES = 256, 1024  # with their tables and rows, measured
 _RECENT = 4096  # states that somebody may just have been told of
 
 _Number = TypeVar("_Number", bound=np.generic)
-
-
-@dataclass(frozen=True, slots=True)
-class CharRun:
-    """What a state that stands before a counted or endless run of characters looks like.
-
-    The state's texts are: between `low` and `high` times (None: without end) a character of
-    `chars` or one of the body's other alternatives, then what `rest` accepts.
-
-    Attributes:
-        chars: the plain characters of the body.
-        low, high: how often the body still comes.
-        rest: state of what follows the run.
-        plain: whether the body is `chars` and nothing else.
-        apart: whether neither `rest` nor another alternative of the body begins with a byte that
-            a character of `chars` begins with, so a character of `chars` always belongs to the run.
-        others: ranges of bytes that the other alternatives of the body begin with.
-    """
-
-    chars: CharSet
-    low: int
-    high: int | None
-    rest: int
-    plain: bool
-    apart: bool
-    others: tuple[tuple[int, int], ...]
 
 
 class Automaton:
@@ -97,6 +78,7 @@ class Automaton:
         self._most_states = min(_MANY_STATES, limits.states // 2)
         self._most_nodes = max(_MANY_NODES, 2 * self._pool.num_nodes)
         self._states: dict[int, int] = {}
+        self._likes: dict[int, tuple[int, list[int]]] = {}
         self._signatures = Signatures(digest)
         self.rows = _first_rows()
         self._num_rows = 1
@@ -134,6 +116,7 @@ class Automaton:
         self._most_nodes = max(_MANY_NODES, 2 * self._pool.num_nodes)
         self.rows = _first_rows()
         self._num_rows = 1
+        self._likes = {}
         self.row_of = np.zeros(len(self.row_of), np.int32)
 
     def dissolve(self) -> None:
@@ -185,19 +168,68 @@ class Automaton:
             return
         if not self._in_step:
             self._pool.restart_clock()
-        found = [
-            (low, high, self._state(node))
-            for low, high, node in self._nodes[state].row(self._pool)
-            if self._pool.is_alive(node)
-        ]
-        if self._num_rows == len(self.rows):
-            self.rows = _grown(self.rows)
-        row = self.rows[self._num_rows]
+        node = self._nodes[state]
+        if type(node) is Literal:
+            self._expand_literal(state, node)
+            return
+        like = alike(self._pool, node)
+        if like is not None:
+            self._expand_alike(state, like)
+            return
+        after = self._after
+        found = [(low, high, after(part)) for low, high, part in node.row(self._pool)]
+        row = self._new_rows([state])[0]
         row.fill(DEAD)
         for low, high, following in found:
-            row[low : high + 1] = following
-        self.row_of[state] = self._num_rows
-        self._num_rows += 1
+            if low == high:
+                row[low] = following
+            else:
+                row[low : high + 1] = following
+
+    def _expand_alike(self, state: int, like: Alike) -> None:
+        """Make a row that is another one's but for some bytes."""
+        other = self._state(like.other)
+        changes = {byte: self._after(node) for byte, node in like.changes.items()}
+        self.expand(other)
+        row = self._new_rows([state])[0]
+        row[:] = self.rows[self.row_of[other]]
+        for byte, following in changes.items():
+            row[byte] = following
+        self._likes[state] = (other, list(changes))
+
+    def _expand_literal(self, state: int, node: Node) -> None:
+        """Make the rows of the next few states inside a literal: where a token goes to one of
+        them, it goes on to others, as a rule."""
+        data, states = bytearray(), [state]
+        while type(node) is Literal and not self.row_of[state] and len(data) < _AHEAD:
+            data.append(node.data[node.offset])
+            node = self._pool.literal(node.data, node.tail, node.offset + 1)
+            state = self._after(node)
+            states.append(state)
+        rows = self._new_rows(states[:-1])
+        rows.fill(DEAD)
+        for i, byte in enumerate(data):
+            rows[i, byte] = states[i + 1]
+
+    def _after(self, node: Node) -> int:
+        state = self._states.get(node.id)
+        if state is None:
+            state = self._state(node) if self._pool.is_alive(node) else DEAD
+        return state
+
+    def _new_rows(self, states: list[int]) -> npt.NDArray[np.int32]:
+        first, self._num_rows = self._num_rows, self._num_rows + len(states)
+        if self._num_rows > len(self.rows):
+            self.rows = _grown(self.rows)
+        for number, state in enumerate(states, first):
+            self.row_of[state] = number
+        return self.rows[first : self._num_rows]
+
+    def like(self, state: int) -> tuple[int, list[int]] | None:
+        """A state that goes on as `state` does but behind some bytes, and those bytes; None where
+        that is not known."""
+        self.expand(state)
+        return self._likes.get(state)
 
     def row(self, state: int) -> npt.NDArray[np.int32]:
         """int32 [256]: the states behind each byte, or `DEAD`."""
@@ -255,9 +287,9 @@ class Automaton:
         """(low byte, high byte, next state), sorted: the edges out of `state`."""
         self.expand(state)
         return tuple(
-            (low, high, self._states[node.id])
+            (low, high, self._state(node))
             for low, high, node in self._nodes[state].row(self._pool)
-            if node.alive
+            if self._pool.is_alive(node)
         )
 
     def first_bytes(self, state: int) -> list[tuple[int, int]]:
@@ -322,64 +354,25 @@ class Automaton:
 
     def run(self, state: int) -> CharRun | None:
         """How `state` stands before a run of characters, or None."""
-        node = self._nodes[state]
-        head, rest = (node.head, node.tail) if isinstance(node, Then) else (node, None)
-        if not isinstance(head, Repeat):
-            return None
-        chars = _plain_characters(head.body)
-        if chars is None:
-            return None
-        following = self._pool.epsilon if rest is None else rest
-        others: list[tuple[int, int]] = []
-        plain = isinstance(head.body, Span)
-        if not plain:
-            assert isinstance(head.body, Union)
-            for item in head.body.items:
-                if not (isinstance(item, Span) and item.chars is chars):
-                    others += [(low, high) for low, high, _ in item.row(self._pool)]
-        starts = [*others, *((low, high) for low, high, _ in following.row(self._pool))]
-        apart = not any(
-            low <= last and first <= high for low, high, _ in chars.edges for first, last in starts
-        )
-        after = self._state(following)
-        return CharRun(chars, head.low, head.high, after, plain, apart, tuple(others))
+        return run_before(self._pool, self._nodes[state], self._state)
 
     def parts(self, state: int) -> list[int]:
         """States whose texts together are those of `state`: one for each run of characters that
         may begin there, one for everything else; `state` alone where there is nothing to part."""
         node = self._nodes[state]
-        if not isinstance(node, Union):
-            return [state]
-        items = [item for item in node.items if self._pool.is_alive(item)]
-        runs = [item for item in items if _is_run(item)]
-        if not runs or len(runs) > _MOST_PARTS:
-            return [state]
-        rest = self._pool.union([item for item in items if item not in runs])
-        parts = [*runs, rest] if rest is not self._pool.empty else runs
-        return [self._state(part) for part in parts]
+        return [self._state(part) for part in parted(self._pool, node)]
 
     def run_sets(self) -> list[CharSet]:
         """The characters of all runs in the expression as it is known now, each once."""
         bodies = (node.body for node in self._pool.nodes if isinstance(node, Repeat))
-        return list(dict.fromkeys(c for body in bodies if (c := _plain_characters(body))))
+        return list(dict.fromkeys(c for body in bodies if (c := plain_characters(body))))
 
     def behind(self, state: int, characters: Sequence[int]) -> list[int]:
         """The states behind so many characters of the run before which `state` stands, where
         these are at most its highest count and nothing else begins as they do (`apart`)."""
-        node = self._nodes[state]
-        head, rest = (node.head, node.tail) if isinstance(node, Then) else (node, None)
-        assert isinstance(head, Repeat)
-        tail, high = self._pool.epsilon if rest is None else rest, head.high
         return [
-            self._state(
-                self._pool.sequence(
-                    self._pool.repeat(
-                        head.body, max(head.low - n, 0), None if high is None else high - n
-                    ),
-                    tail,
-                )
-            )
-            for n in characters
+            self._state(node)
+            for node in behind_characters(self._pool, self._nodes[state], characters)
         ]
 
 
@@ -394,15 +387,3 @@ def _grown(table: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
     grown = np.zeros((4 * len(table), *table.shape[1:]), table.dtype)
     grown[: len(table)] = table
     return grown
-
-
-def _is_run(node: Node) -> bool:
-    head = node.head if isinstance(node, Then) else node
-    return isinstance(head, Repeat) and _plain_characters(head.body) is not None
-
-
-def _plain_characters(body: Node) -> CharSet | None:
-    """The set of characters that is, or is one alternative of, a run's body."""
-    items = body.items if isinstance(body, Union) else (body,)
-    sets = [i.chars for i in items if isinstance(i, Span) and isinstance(i.tail, Epsilon)]
-    return sets[0] if len(sets) == 1 else None

@@ -18,6 +18,7 @@ from sgc_ir.automata.utf8 import CharSet
 from sgc_ir.errors import ConstraintError
 
 if TYPE_CHECKING:
+    from sgc_ir.automata.alike import Alike
     from sgc_ir.automata.pool import Pool
 
 Row = tuple[tuple[int, int, "Node"], ...]  # (low byte, high byte, derivative), sorted, disjoint
@@ -51,8 +52,10 @@ class Node:
     def row(self, pool: Pool) -> Row:
         """Derivatives by all bytes; ranges that nothing may follow are left out."""
         if self._row is None:
-            _derive(pool, self)
-        assert self._row is not None
+            for part in self.needs():
+                if part._row is None:
+                    return _derive(pool, self)
+            self._row = self.derive(pool)
         return self._row
 
     def forget_row(self) -> None:
@@ -71,7 +74,7 @@ class Node:
         raise NotImplementedError
 
 
-def _derive(pool: Pool, node: Node) -> None:
+def _derive(pool: Pool, node: Node) -> Row:
     """Make the row of `node`, after those that it needs; without recursion, because chains of
     optional parts are long."""
     stack = [node]
@@ -88,6 +91,8 @@ def _derive(pool: Pool, node: Node) -> None:
         if top._row is None:
             top._row = top.derive(pool)
         stack.pop()
+    assert node._row is not None
+    return node._row
 
 
 def _endless(stack: list[Node]) -> ConstraintError:
@@ -321,20 +326,29 @@ class Lazy(Node):
 
     Attributes:
         name: says in every process which one it is, as long as the automaton is the same.
+        alike: tells which other expression it is like (`alike.Alike`), where it is so.
     """
 
-    __slots__ = ("_make", "name")
+    __slots__ = ("_make", "alike", "name")
 
-    def __init__(self, number: int, name: str, nullable: bool, make: Callable[[], Row]) -> None:
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        nullable: bool,
+        make: Callable[[], Row],
+        alike: Callable[[], Alike] | None = None,
+    ) -> None:
         super().__init__(number, nullable, True)
         self.name = name
+        self.alike = alike
         self._make = make
 
     def derive(self, pool: Pool) -> Row:
         return self._make()
 
     def dissolve(self) -> None:
-        self._row = None
+        self._row = self.alike = None
         self._make = _dissolved
 
 

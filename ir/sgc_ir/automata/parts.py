@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any
 
 from sgc_ir.automata.nodes import (
     Complement,
@@ -15,18 +17,22 @@ from sgc_ir.automata.nodes import (
     Union,
 )
 
+# By type, since this is asked for each expression.
+_PARTS: dict[type[Node], Callable[[Any], tuple[Node, ...]]] = {
+    Literal: lambda node: (node.tail,),
+    Span: lambda node: (node.tail,),
+    Sequence: attrgetter("head", "tail"),
+    Union: attrgetter("items"),
+    Intersection: attrgetter("items"),
+    Complement: lambda node: (node.body,),
+    Repeat: lambda node: (node.body,),
+}
+
 
 def parts_of(node: Node) -> tuple[Node, ...]:
     """The expressions that `node` was made from; not those behind a name."""
-    if isinstance(node, Literal | Span):
-        return (node.tail,)
-    if isinstance(node, Sequence):
-        return node.head, node.tail
-    if isinstance(node, Union | Intersection):
-        return node.items
-    if isinstance(node, Complement | Repeat):
-        return (node.body,)
-    return ()
+    read = _PARTS.get(type(node))
+    return () if read is None else read(node)
 
 
 def within(nodes: Iterable[Node]) -> set[int]:

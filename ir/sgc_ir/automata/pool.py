@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from itertools import chain
 from typing import TypeVar
 
+from sgc_ir.automata.alike import Alike
 from sgc_ir.automata.emptiness import Search, find_alive
 from sgc_ir.automata.joining import by_head, joined
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits, Watch
@@ -233,17 +234,24 @@ class Pool:
         found = self._interned.get(key)
         return found or self._keep(key, Delayed(self._number(), name, nullable, make))
 
-    def lazy(self, name: str, make: Callable[[], Row], nullable: bool = False) -> Node:
+    def lazy(
+        self,
+        name: str,
+        make: Callable[[], Row],
+        nullable: bool = False,
+        alike: Callable[[], Alike] | None = None,
+    ) -> Node:
         """A state of an automaton written by hand; one name, one state.
 
         Args:
             name: the same in every process, and of no other state of this automaton.
             make: gives the row when it is first asked for.
             nullable: whether the empty text is in it. Some text has to be.
+            alike: tells which other expression it is like, with the same row.
         """
         key = (Lazy, name)
         found = self._interned.get(key)
-        return found or self._keep(key, Lazy(self._number(), name, nullable, make))
+        return found or self._keep(key, Lazy(self._number(), name, nullable, make, alike))
 
     def recorded(self, name: str, memory: Memory) -> Node:
         """The same as `lazy` for a state that remembers texts."""

@@ -42,15 +42,13 @@ class Signatures:
         stack = [node]
         while stack:
             top = stack[-1]
-            if top.id in known:
-                stack.pop()
-                continue
-            parts = parts_of(top)
-            missing = [part for part in parts if part.id not in known]
-            if missing:
-                stack += missing
-                continue
-            known[top.id] = self._digest(top, [known[part.id] for part in parts])
+            if top.id not in known:
+                parts = parts_of(top)
+                digests = [known[part.id] for part in parts if part.id in known]
+                if len(digests) < len(parts):
+                    stack += [part for part in parts if part.id not in known]
+                    continue
+                known[top.id] = self._digest(top, digests)
             stack.pop()
         return known[node.id]
 

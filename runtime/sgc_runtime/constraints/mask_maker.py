@@ -8,15 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sgc_ir.automata.automaton import Automaton, CharRun
+from sgc_ir.automata.automaton import Automaton
+from sgc_ir.automata.char_runs import CharRun
 from sgc_kernels.masks.trie_table import Int32
-from sgc_runtime.constraints.run_tables import MOST_CHARACTERS, char_table
+from sgc_runtime.constraints.run_tables import MOST_CHARACTERS, Leaving, char_table
 from sgc_runtime.constraints.vocabulary import Vocabulary
 
 # Nodes below which a run inside the trie is walked state by state.
 _FEW_NODES = 100
 # The same for sets with many edges, whose states take long to make.
 _FEW_NODES_OF_WIDE = 24
+_FEW_NODES_MORE = 6  # the same where the run is looked at elsewhere
 _WIDE = 20
 _MANY_NODES = 8192  # from which on a table of the set is made
 _MANY_BYTES = 64  # that lead on, from which on a like state is looked for
@@ -78,20 +80,27 @@ class MaskMaker:
         """A state before a run that goes on as `state` does behind most bytes, and the bytes that
         tokens begin with for which it does not: inside a name that must not be one of some, most
         bytes lead to where any name may follow."""
-        row = self._automaton.row(state)
-        alive = row[row >= 0]
-        if len(alive) < _MANY_BYTES:
+        if self._trie.num_nodes < _FEW_NODES:
             return None
-        following, counts = np.unique(alive, return_counts=True)
-        other = int(following[counts.argmax()])
+        other, differing = self._automaton.like(state) or self._like_most(state)
         if other == state or self._parts_of(other)[0][1] is None or other in self._walked:
             return None
-        differing = np.flatnonzero(row != self._automaton.row(other)).tolist()
         spans = self._trie.first_bytes
         differing = [byte for byte in differing if byte in spans]
         nodes = sum(spans[byte][1] - spans[byte][0] for byte in differing)
         few = len(differing) <= _FEW_BYTES and 2 * nodes < self._trie.num_nodes
         return (other, differing) if few else None
+
+    def _like_most(self, state: int) -> tuple[int, list[int]]:
+        """The state to which most bytes lead, as it may go on like `state`; else `state`."""
+        row = self._automaton.row(state)
+        alive = row[row >= 0]
+        if len(alive) < _MANY_BYTES:
+            return state, []
+        other = int(np.bincount(alive).argmax())
+        if other == state or self._parts_of(other)[0][1] is None:
+            return state, []
+        return other, np.flatnonzero(row != self._automaton.row(other)).tolist()
 
     def _walk(self, words: Int32) -> None:
         """Allow what the places and spans that are noted lead to."""
@@ -105,6 +114,10 @@ class MaskMaker:
     def _takes(self, state: int, first: int, behind: int) -> bool:
         """Whether the nodes below one that led to `state` are looked at as runs."""
         size = behind - first
+        known = self._places.get(state)
+        if known is not None and size >= _FEW_NODES_MORE:
+            known.spans.append((first, behind))
+            return True
         if size < _FEW_NODES_OF_WIDE or state in self._walked:
             return False
         parts = self._parts_of(state)
@@ -141,28 +154,33 @@ class MaskMaker:
             int32 [spans, 3]: what leaves it, for the walk.
         """
         run = place.run
-        starts, others = self._automaton.row(run.rest) >= 0, np.zeros(256, np.bool_)
-        for first, last in run.others:
-            others[first : last + 1] = True
-        low = 0 if run.others else run.low
-        nodes, before = self._within(place, starts | others, low, words)
-        inside = others[self._trie.edge[nodes] & 255]
-        kept = inside | (before >= run.low)
-        nodes, before, inside = nodes[kept], before[kept], inside[kept]
-        ends = self._trie.skip[nodes]
-        spans = np.array(place.spans, np.int32)
-        if (ends - nodes).sum() > 2 * (spans[:, 1] - spans[:, 0]).sum():
+        starts = self._automaton.row(run.rest) >= 0
+        if not run.others:
+            leaving = self._within(place, starts, run.low, words)
+            inside = None
+        else:
+            others = np.zeros(256, np.bool_)
+            for first, last in run.others:
+                others[first : last + 1] = True
+            leaving = self._within(place, starts | others, 0, words)
+            inside = others[self._trie.edge[leaving.spans[:, 0]] & 255]
+            if run.low:
+                kept = inside | (leaving.before >= run.low)
+                leaving, inside = leaving.where(kept), inside[kept]
+        if leaving.total > 2 * sum(behind - first for first, behind in place.spans):
             self._walked.add(place.state)
-            return np.column_stack([spans, np.full(len(spans), place.state)]).astype(np.int32)
-        states = np.full(len(nodes), run.rest, np.int32)
-        if run.others:
-            states[inside] = self._behind(place, before[inside])
-        return np.stack([nodes, ends, states], 1).astype(np.int32)
+            spans = [(first, behind, place.state) for first, behind in place.spans]
+            return np.array(spans, np.int32)
+        found = leaving.spans.copy()
+        found[:, 2] = run.rest
+        if inside is not None:
+            found[inside, 2] = self._behind(place, leaving.before[inside])
+        return found
 
     def _within(
         self, place: _Place, starts: npt.NDArray[np.bool_], low: int, words: Int32
-    ) -> tuple[Int32, Int32]:
-        """Allow what lies in the run; the nodes that leave it, and the characters before each."""
+    ) -> Leaving:
+        """Allow what lies in the run; where it is left."""
         run = place.run
         high = MOST_CHARACTERS if run.high is None else min(run.high, MOST_CHARACTERS)
         (first, behind), *more = place.spans
@@ -174,12 +192,18 @@ class MaskMaker:
         nodes, before = self._vocabulary.walks.run(
             self._trie, char_table(run.chars), spans, high, not run.apart, words
         )
-        kept = (before >= low) & starts[self._trie.edge[nodes] & 255]
-        return nodes[kept], before[kept]
+        kept = starts[self._trie.edge[nodes] & 255]
+        if low:
+            kept &= before >= low
+        return Leaving.at(self._trie, nodes[kept], before[kept])
 
-    def _behind(self, place: _Place, before: Int32) -> Int32:
+    def _behind(self, place: _Place, before: Int32) -> Int32 | int:
         """The states behind `before` characters of the run, where something else may come."""
-        counts, which = np.unique(before, return_inverse=True)
-        states = self._automaton.behind(place.state, counts.tolist())
-        found: Int32 = np.array(states, np.int32)[which]
+        if place.run.low == 0 and place.run.high is None:
+            return place.state
+        counts = np.bincount(before)
+        states = np.zeros(len(counts), np.int32)
+        which = np.flatnonzero(counts)
+        states[which] = self._automaton.behind(place.state, which.tolist())
+        found: Int32 = states[before]
         return found

@@ -21,6 +21,8 @@ Bools = npt.NDArray[np.bool_]
 
 MOST_CHARACTERS = 65534  # of a token, that are told apart
 _KEPT = 24  # masks of a set by the highest count
+_KEPT_STARTS = 8  # sets of bytes that lead on from a run
+_KEPT_NODES = 16384  # to which such a set leads
 
 
 class RunTable:
@@ -66,17 +68,55 @@ class RunTable:
                 self._within[high] = words
         return words
 
-    def leaving(self, starts: Bools, low: int, high: int, apart: bool) -> tuple[Int32, Int32]:
+    def leaving(self, starts: Bools, low: int, high: int, apart: bool) -> Leaving:
         """The nodes behind a run of `low` to `high` characters.
 
         Args:
             starts: [256]: bytes that lead on from the run.
             apart: no character of the set begins with one of `starts`.
-
-        Returns:
-            The nodes, and how many characters of the set stand before each.
         """
-        return (self._leaving if apart else self._all).select(starts, low, high)
+        return (self._leaving if apart else self._all).select(starts).between(low, high)
+
+
+class Leaving:
+    """Where tokens leave a run.
+
+    Attributes:
+        spans: int32 [nodes, 3], not to be changed: node, the one behind its subtree, 0.
+        before: int32 [nodes]: characters of the set before each.
+    """
+
+    def __init__(self, spans: Int32, before: Int32) -> None:
+        self.spans, self.before = spans, before
+
+    @classmethod
+    def at(cls, trie: TrieTable, nodes: Int32, before: Int32) -> Leaving:
+        spans = np.zeros((len(nodes), 3), np.int32)
+        spans[:, 0], spans[:, 1] = nodes, trie.skip[nodes]
+        return cls(spans, before)
+
+    @cached_property
+    def counts(self) -> tuple[int, int]:
+        """Least and most of `before`."""
+        return int(self.before.min(initial=MOST_CHARACTERS)), int(self.before.max(initial=0))
+
+    @cached_property
+    def total(self) -> int:
+        """How many nodes the spans have in all."""
+        return int(self.spans[:, 1].sum()) - int(self.spans[:, 0].sum())
+
+    def between(self, low: int, high: int) -> Leaving:
+        """Those behind `low` to `high` characters."""
+        least, most = self.counts
+        if low <= least and high >= most:
+            return self
+        kept = self.before <= high
+        if low > least:
+            kept &= self.before >= low
+        return self.where(kept)
+
+    def where(self, kept: Bools) -> Leaving:
+        return Leaving(self.spans[kept], self.before[kept])
 
 
 class _ByByte:
@@ -85,27 +125,38 @@ class _ByByte:
     def __init__(self, trie: TrieTable, nodes: Int32, before: Int32) -> None:
         data = (trie.edge[nodes] & 255).astype(np.uint8)
         order = np.argsort(data, kind="stable")
+        self._trie = trie
         self._nodes, self._before = nodes[order], before[order]
         self._first = np.zeros(257, np.int64)
         np.cumsum(np.bincount(data, minlength=256), out=self._first[1:])
+        self._known: dict[bytes, Leaving] = {}  # for the last few sets of bytes
 
     @property
     def num_bytes(self) -> int:
-        return self._nodes.nbytes + self._before.nbytes
+        kept = sum(found.spans.nbytes + found.before.nbytes for found in self._known.values())
+        return self._nodes.nbytes + self._before.nbytes + kept
 
-    def select(self, starts: Bools, low: int, high: int) -> tuple[Int32, Int32]:
+    def select(self, starts: Bools) -> Leaving:
+        key = starts.tobytes()
+        found = self._known.get(key)
+        if found is None:
+            found = self._select(starts)
+            if len(found.before) <= _KEPT_NODES:
+                while len(self._known) >= _KEPT_STARTS:
+                    self._known.pop(next(iter(self._known)), None)
+                self._known[key] = found
+        return found
+
+    def _select(self, starts: Bools) -> Leaving:
         first = self._first
         parts = [
             slice(first[byte], first[byte + 1])
             for byte in np.flatnonzero(starts).tolist()
             if first[byte] < first[byte + 1]
         ]
-        if not parts:
-            return self._nodes[:0], self._before[:0]
-        nodes = np.concatenate([self._nodes[part] for part in parts])
-        before = np.concatenate([self._before[part] for part in parts])
-        kept = (before >= low) & (before <= high)
-        return nodes[kept], before[kept]
+        nodes = np.concatenate([self._nodes[:0], *(self._nodes[part] for part in parts)])
+        before = np.concatenate([self._before[:0], *(self._before[part] for part in parts)])
+        return Leaving.at(self._trie, nodes, before)
 
 
 @functools.lru_cache(512)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from sgc_ir.automata.alike import Alike, derivative
 from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.rows import merged
@@ -87,7 +88,19 @@ class _Others:
         if low == high:
             return self._pool.empty
         name = f"{self._name}!{low}.{high}.{depth}"
-        return self._pool.lazy(name, lambda: self._row(text, low, high, depth))
+        return self._pool.lazy(
+            name,
+            lambda: self._row(text, low, high, depth),
+            alike=lambda: self._alike(text, low, high, depth),
+        )
+
+    def _alike(self, text: Node, low: int, high: int, depth: int) -> Alike:
+        row, changes = text.row(self._pool), {}
+        for byte, first, end in branches(self._data, low, high, depth):
+            following = derivative(row, byte)
+            if following is not None:
+                changes[byte] = self._state(following, first, end, depth + 1)
+        return Alike(text, changes)
 
     def _row(self, text: Node, low: int, high: int, depth: int) -> Row:
         out: list[tuple[int, int, Node]] = []

@@ -1,0 +1,75 @@
+"""Expressions whose derivatives are those of another one but for a few bytes.
+
+Inside a name that must not be one of some, most bytes lead to where any name may follow. The row of
+such a state is a copy of that one's, and as many changes as words go on there, however many ranges
+of bytes, and parts behind the name, there are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sgc_ir.automata.nodes import Lazy, Node, Row, Sequence, Union
+
+if TYPE_CHECKING:
+    from sgc_ir.automata.pool import Pool
+
+_FEW = 16  # bytes by which expressions may differ
+
+
+class Alike(NamedTuple):
+    """What the derivatives of an expression are.
+
+    Attributes:
+        other: the expression that has the same ones.
+        changes: those that it has instead, by byte; the empty expression for none.
+    """
+
+    other: Node
+    changes: dict[int, Node]
+
+
+def alike(pool: Pool, node: Node) -> Alike | None:
+    """What the derivatives of `node` are; None for most expressions, which are like no other."""
+    if isinstance(node, Lazy):
+        return None if node.alike is None else node.alike()
+    if isinstance(node, Sequence) and not node.head.nullable:
+        head = alike(pool, node.head)
+        if head is None:
+            return None
+        changes = {byte: pool.sequence(after, node.tail) for byte, after in head.changes.items()}
+        return Alike(pool.sequence(head.other, node.tail), changes)
+    if isinstance(node, Union):
+        return _of_union(pool, node)
+    return None
+
+
+def _of_union(pool: Pool, node: Union) -> Alike | None:
+    """One of the items may be like another expression, if what the others add is little."""
+    for item in node.items:
+        found = alike(pool, item)
+        if found is not None:
+            rows = [other.row(pool) for other in node.items if other is not item]
+            added = [entry for row in rows for entry in row]
+            if sum(high - low + 1 for low, high, _ in added) > _FEW:
+                return None
+            return Alike(found.other, _with(pool, found, added))
+    return None
+
+
+def _with(pool: Pool, found: Alike, added: list[tuple[int, int, Node]]) -> dict[int, Node]:
+    changes = dict(found.changes)
+    row = found.other.row(pool)
+    for low, high, following in added:
+        for byte in range(low, high + 1):
+            known = changes.get(byte) or derivative(row, byte) or pool.empty
+            changes[byte] = pool.union((known, following))
+    return changes
+
+
+def derivative(row: Row, byte: int) -> Node | None:
+    """That by `byte` in a row."""
+    for low, high, node in row:
+        if byte <= high:
+            return node if low <= byte else None
+    return None
