@@ -2,9 +2,9 @@
 rows are retracted, under three tokenizers: the default model's, one of bytes alone, and one of the
 SentencePiece kind with byte fallback.
 
-The long test reads `cases/regex_cases.jsonl` and `data/jsonschema/maskbench_sample.jsonl` of the
-folder that SGC_SHARED names (default: `shared` beside the repository); SGC_TOKENIZERS names more
-tokenizers (GGUF files or directories, with `:` between them).
+SGC_TOKENIZERS names more tokenizers (GGUF files or directories, with `:` between them). The long
+test reads `cases/regex_cases.jsonl` and `data/jsonschema/maskbench_sample.jsonl` of the folder that
+SGC_SHARED names (default: `shared` beside the repository).
 """
 
 from __future__ import annotations
@@ -121,11 +121,15 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
     return Bench(place, tmp_path / "model")
 
 
-SMALL = [pytest.param("default", marks=pytest.mark.model), "bytes", "gemma"]
-MORE = [path for path in os.environ.get("SGC_TOKENIZERS", "").split(":") if path]
+TOKENIZERS = [
+    pytest.param("default", marks=pytest.mark.model),
+    "bytes",
+    "gemma",
+    *(path for path in os.environ.get("SGC_TOKENIZERS", "").split(":") if path),
+]
 
 
-@pytest.mark.parametrize("bench", SMALL, indirect=True)
+@pytest.mark.parametrize("bench", TOKENIZERS, indirect=True)
 def test_own_cases(bench: Bench) -> None:
     calls = asked({**TEMPLATES, **FREE}, 20)
     for call, answer in zip(calls, bench.check(calls), strict=True):
@@ -138,7 +142,7 @@ def test_own_cases(bench: Bench) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("bench", [*SMALL, *MORE], indirect=True)
+@pytest.mark.parametrize("bench", TOKENIZERS, indirect=True)
 def test_handed_cases(bench: Bench) -> None:
     """All regexes and 200 schemas that people wrote."""
     regexes = {
