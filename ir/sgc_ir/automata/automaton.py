@@ -34,6 +34,7 @@ _FIRST = 1024  # states, and rows, whose memory is taken when they are written
 _MANY_STATES, _MANY_NODES = 16_384, 65_536  # from which on some may be dropped
 _AHEAD = 8  # states inside a literal whose rows are made at once
 _STATE_BYTES, _NODE_BYTES = 256, 1024  # with their tables and rows, measured
+_STATE_BYTES, _NODE_BYTES = 256, 400  # with their tables and rows
 _RECENT = 4096  # states that somebody may just have been told of
 
 _Number = TypeVar("_Number", bound=np.generic)
@@ -126,8 +127,9 @@ class Automaton:
 
     @property
     def num_bytes(self) -> int:
-        """Memory of the table of transitions."""
-        return self._num_rows * 256 * self.rows.itemsize
+        """Memory of transitions, states and expressions, about."""
+        rows = self._num_rows * 256 * self.rows.itemsize
+        return rows + _STATE_BYTES * len(self._nodes) + _NODE_BYTES * self._pool.num_nodes
 
     def _state(self, node: Node) -> int:
         state = self._states.get(node.id)

@@ -1,25 +1,28 @@
-"""Compiles constraints in threads of its own, once for all requests that ask for an equal one."""
+"""Compiles constraints in threads of their own (`lanes`), once for all requests that ask for an
+equal one."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass
-from functools import cache
-from queue import Empty, SimpleQueue
+from functools import partial
 
 from sgc_ir.automata.compile import constraint_automaton, constraint_key
-from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
+from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits, OutOfTime
 from sgc_ir.errors import BackendError, ConstraintError, SgcError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.constraints.canonical import Canonical
+from sgc_runtime.constraints.garbage import freeze_what_is_loaded
 from sgc_runtime.constraints.jump import Planner
+from sgc_runtime.constraints.lanes import Job, Lanes
 from sgc_runtime.constraints.matcher import Matcher
 from sgc_runtime.constraints.token_masks import TokenMasks
 from sgc_runtime.constraints.vocabulary import Vocabulary
@@ -27,8 +30,8 @@ from sgc_runtime.sampling.healing import TokenPrefixes
 
 MAX_ENTRIES = 256
 MAX_BYTES = 256 << 20  # of tables of transitions; masks have a bound of their own
-_IDLE_S = 10.0  # after which a thread without work ends
 _LOOK_S = 0.5  # between looks at what compiles
+_REFUSED_S = 60.0  # for which a constraint is refused that took too much time
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +43,33 @@ class Tools:
     prefixes: TokenPrefixes
 
 
-@dataclass(eq=False, slots=True)
-class _Job:
-    key: bytes
-    params: SamplingParams
-    future: Future[Planner]
-    began: float | None = None  # by the monotonic clock
+class _Known:
+    """The outcome of one constraint, perhaps still to come.
+
+    Attributes:
+        until: when it is forgotten, by the monotonic clock; None: not by time.
+    """
+
+    __slots__ = ("future", "until")
+
+    def __init__(self) -> None:
+        self.future: Future[Planner] = Future()
+        self.future.set_running_or_notify_cancel()  # nobody cancels it for the others
+        self.until: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.until is not None and time.monotonic() > self.until
+
+    def fail(self, error: SgcError) -> None:
+        self.future.set_exception(error)
+
+    @property
+    def num_bytes(self) -> int:
+        future = self.future
+        if not future.done() or future.exception() is not None:
+            return 0
+        return future.result().masks.num_bytes
 
 
 class ConstraintCompiler:
@@ -53,14 +77,15 @@ class ConstraintCompiler:
 
     Compiling is bounded in processor time (`limits`). One that takes longer than `patience_s`
     seconds all the same is given up: its thread is left behind, and another one takes its place.
-    No thread keeps the process from ending.
+    What is refused is so without another try; for a minute, where it took too much time.
 
     Args:
         make_tools: called once, in a thread that compiles.
         limits: bounds of each automaton.
-        num_threads: how many compile at once.
+        num_threads: how many compile at once, of those that take short and of those that do not.
         patience_s: see above.
         entries: constraints that are kept.
+        is_busy: whether steps are being computed, which compiling is not to delay.
     """
 
     def __init__(
@@ -70,16 +95,16 @@ class ConstraintCompiler:
         num_threads: int = 2,
         patience_s: float = 30.0,
         entries: int = MAX_ENTRIES,
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._make_tools, self._limits = make_tools, limits
-        self._num_threads, self._patience_s, self._entries = num_threads, patience_s, entries
+        self._patience_s, self._entries = patience_s, entries
+        self._lanes = Lanes(num_threads, num_threads, is_busy)
         self._lock = threading.Lock()
         self._tools_lock = threading.Lock()
         self._tools: Tools | None = None
-        self._known: OrderedDict[bytes, Future[Planner]] = OrderedDict()
-        self._queue: SimpleQueue[_Job] = SimpleQueue()
-        self._running: dict[_Job, threading.Thread] = {}
-        self._threads: set[threading.Thread] = set()
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._compiling: dict[Job, _Known] = {}
         self.num_compiled = 0
 
     @property
@@ -88,7 +113,7 @@ class ConstraintCompiler:
         with self._tools_lock:
             if self._tools is None:
                 self._tools = self._make_tools()
-                _freeze()
+                freeze_what_is_loaded()
             return self._tools
 
     def submit(self, params: SamplingParams) -> Future[Planner]:
@@ -99,14 +124,14 @@ class ConstraintCompiler:
         """
         key = constraint_key(params)
         with self._lock:
-            future = self._known.get(key)
-            if future is None:
-                future = self._known[key] = Future()
-                future.set_running_or_notify_cancel()  # nobody cancels it for the others
-                self._queue.put(_Job(key, params, future))
-                self._hire()
+            known = self._known.get(key)
+            if known is None or known.is_over:
+                known = self._known[key] = _Known()
+                job = Job(partial(self._work, params, known))
+                self._compiling[job] = known
+                self._lanes.put(job)
             self._known.move_to_end(key)
-            return future
+            return known.future
 
     async def get(self, params: SamplingParams) -> Planner:
         """The same, awaited on the running event loop.
@@ -118,7 +143,12 @@ class ConstraintCompiler:
         future = self.submit(params)
         if not future.done():
             await self._wait(future)
-        return future.result()
+        error = future.exception()
+        if error is None:
+            return future.result()
+        raised = copy(error)  # one that is kept would keep the frames it goes through
+        raised.__cause__ = error.__cause__
+        raise raised
 
     async def _wait(self, future: Future[Planner]) -> None:
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
@@ -141,48 +171,29 @@ class ConstraintCompiler:
     def save(self) -> None:
         """Write masks that are new to their files."""
         with self._lock:
-            done = [f for f in self._known.values() if f.done() and f.exception() is None]
-        for future in done:
-            future.result().masks.save()
+            futures = [known.future for known in self._known.values()]
+        for future in futures:
+            if future.done() and future.exception() is None:
+                future.result().masks.save()
 
-    # -- the threads --------------------------------------------------------------------------
+    def aside(self) -> AbstractContextManager[None]:
+        """For other long work on constraints in a thread: it gets a small share of the time."""
+        return self._lanes.as_slow()
 
-    def _hire(self) -> None:
-        if len(self._threads) < self._num_threads:
-            thread = threading.Thread(target=self._work, name="sgc-constraints", daemon=True)
-            self._threads.add(thread)
-            thread.start()
+    # -- in the threads -----------------------------------------------------------------------
 
-    def _work(self) -> None:
-        me = threading.current_thread()
-        while (job := self._next(me)) is not None:
-            try:
-                result: Planner | SgcError = self._compile(job.params)
-            except SgcError as error:
-                result = error
-            except Exception as error:
-                result = _unexpected(error)
-            if not self._finish(job, result):
-                return  # given up: another thread has taken this one's place
+    def _work(self, params: SamplingParams, known: _Known) -> Callable[[], None]:
+        tools = self.tools  # not cut off: all others wait for it too
+        try:
+            result: Planner | SgcError = self._compile(params, tools)
+        except SgcError as error:
+            result = _without_traceback(error)
+        except Exception as error:
+            result = _unexpected(error)
+        return partial(self._finish, known, result)
 
-    def _next(self, me: threading.Thread) -> _Job | None:
-        while True:
-            try:
-                job = self._queue.get(timeout=_IDLE_S)
-            except Empty:
-                with self._lock:
-                    if not self._queue.empty():
-                        continue
-                    self._threads.discard(me)
-                    return None
-            with self._lock:
-                job.began = time.monotonic()
-                self._running[job] = me
-            return job
-
-    def _compile(self, params: SamplingParams) -> Planner:
+    def _compile(self, params: SamplingParams, tools: Tools) -> Planner:
         automaton = constraint_automaton(params, self._limits)
-        tools = self.tools
         planner = Planner(TokenMasks(automaton, tools.vocabulary), tools.canonical, tools.prefixes)
         matcher = Matcher(planner)
         with automaton.one_step():
@@ -193,69 +204,56 @@ class ConstraintCompiler:
                 matcher.mask()
         return planner
 
-    def _finish(self, job: _Job, result: Planner | SgcError) -> bool:
-        """Hand over what a job gave; False when it has been given up."""
+    def _finish(self, known: _Known, result: Planner | SgcError) -> None:
         with self._lock:
-            if self._running.pop(job, None) is None:
-                return False
+            self._compiling = {j: k for j, k in self._compiling.items() if k is not known}
             self.num_compiled += 1
-            if isinstance(result, SgcError) and not _is_lasting(result):
-                self._drop(job)
+            known.until = _forgotten(result)
         if isinstance(result, SgcError):
-            job.future.set_exception(result)
+            known.fail(result)
         else:
-            job.future.set_result(result)
+            known.future.set_result(result)
             self._bound()
-        return True
-
-    def _drop(self, job: _Job) -> None:
-        """Have the constraint compiled anew by whoever asks next; with the lock held."""
-        if self._known.get(job.key) is job.future:
-            del self._known[job.key]
 
     def _bound(self) -> None:
         with self._lock:
-            sizes = {key: _size(future) for key, future in self._known.items()}
+            sizes = {key: known.num_bytes for key, known in self._known.items()}
             total = sum(sizes.values())
-            for key, future in list(self._known.items())[:-1]:
+            for key, known in list(self._known.items())[:-1]:
                 if total <= MAX_BYTES and len(self._known) <= self._entries:
                     return
-                if future.done():  # whoever waits for it or uses it has it
+                if known.future.done():  # whoever waits for it or uses it has it
                     total -= sizes[key]
                     del self._known[key]
 
     def _give_up(self) -> None:
         """Fail what has compiled for too long."""
-        now = time.monotonic()
+        late = self._lanes.give_up(self._patience_s)
+        if not late:
+            return
+        message = f"the constraint takes longer than {self._patience_s:g} s to compile"
+        error = OutOfTime(f"{message}; make it smaller")
         with self._lock:
-            late = [j for j in self._running if now - (j.began or now) > self._patience_s]
-            for job in late:
-                self._threads.discard(self._running.pop(job))
-                self._drop(job)
-                self._hire()
-        for job in late:
-            message = f"the constraint takes longer than {self._patience_s:g} s to compile"
-            job.future.set_exception(ConstraintError(f"{message}; make it smaller"))
+            found = [known for job in late if (known := self._compiling.pop(job, None))]
+            for known in found:
+                known.until = _forgotten(error)
+        for known in found:
+            known.fail(error)
 
 
-@cache
-def _freeze() -> None:
-    """Once a process: a collection would hold every thread for 0.1 s to look through what is
-    loaded. What is garbage in cycles now would never be freed again, so it is collected before.
-    """
-    gc.collect()
-    gc.freeze()
+def _forgotten(result: Planner | SgcError) -> float | None:
+    """When another try may have another outcome, by the monotonic clock."""
+    if isinstance(result, OutOfTime):  # perhaps only in a moment of much work
+        return time.monotonic() + _REFUSED_S
+    is_lasting = not isinstance(result, SgcError) or isinstance(result, ConstraintError)
+    return None if is_lasting else time.monotonic()
 
 
-def _is_lasting(error: SgcError) -> bool:
-    """Whether the next try would fail alike: time may have run out in a moment of much work."""
-    return isinstance(error, ConstraintError) and error.kind != "limit"
-
-
-def _size(future: Future[Planner]) -> int:
-    if not future.done() or future.exception() is not None:
-        return 0
-    return future.result().masks.automaton.num_bytes
+def _without_traceback(error: SgcError) -> SgcError:
+    """The error itself, which is kept, without the frames that it went through: they hold all
+    that was made."""
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)
 
 
 def _unexpected(error: Exception) -> BackendError:

@@ -14,6 +14,7 @@ from sgc_runtime.constraints.recorded_masks import RecordedMasks
 from sgc_runtime.constraints.vocabulary import Vocabulary
 
 _SAVED = 4096  # most masks that are written to the file at once
+_NAME_BYTES = 128  # of a name, and of its place in a table
 _PREPARED = 8  # sets of characters whose tables are made with the automaton
 
 
@@ -46,6 +47,14 @@ class TokenMasks:
         if vocabulary.files is not None:
             self._file = vocabulary.files.path(automaton.digest, vocabulary.trie.digest)
             self._kept = vocabulary.files.read(self._file)
+        self._packed_bytes = sum(map(len, self._kept.values()))
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the constraint, about: of its automaton, and of masks read from its file. Those
+        in memory are the vocabulary's, with a bound of their own."""
+        names = _NAME_BYTES * (len(self._names) + len(self._new) + len(self._kept))
+        return self.automaton.num_bytes + names + self._packed_bytes
 
     def mask(self, state: int) -> Int32:
         """The tokens that may follow in `state`.
@@ -103,6 +112,7 @@ class TokenMasks:
                 if words is not None:
                     self._kept[name] = pack(words)
             self._new.clear()
+            self._packed_bytes = sum(map(len, self._kept.values()))
             files.write(self._file, self._kept)
 
     def _find(self, state: int) -> Int32:

@@ -61,7 +61,10 @@ class LoadedEngine:
         core = EngineCore(model, KVPool(*shape, dtype, device), settings, device)
         self.engine = Engine(core)
         self.jump = settings.jump
-        self.constraints = ConstraintCompiler(self._constraint_tools)
+        engine = self.engine
+        self.constraints = ConstraintCompiler(
+            self._constraint_tools, is_busy=lambda: engine.is_busy
+        )
         self.warned: set[str] = set()
         self.vocabulary = vocabulary
         self.vocab_size = config.vocab_size

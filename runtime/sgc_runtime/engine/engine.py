@@ -29,6 +29,7 @@ class Engine:
 
     def __init__(self, core: EngineCore) -> None:
         self.core = core
+        self.is_busy = False
         self._inbox: deque[Post] = deque()
         self._mail: dict[asyncio.AbstractEventLoop, list[Post]] = {}
         self._wake = threading.Condition()
@@ -74,9 +75,9 @@ class Engine:
         self._deliver()
 
     def _loop(self) -> None:
-        busy = False
-        while self._receive(wait=not busy):
-            busy = self.core.step()
+        while self._receive(wait=not self.is_busy):
+            self.is_busy = True
+            self.is_busy = self.core.step()
             self._deliver()
 
     def _receive(self, wait: bool) -> bool:

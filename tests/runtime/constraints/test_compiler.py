@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import string
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.jumps import byte_tokenizer
 
 from sgc_ir.automata.automaton import Automaton
-from sgc_ir.automata.limits import Limits
+from sgc_ir.automata.limits import Limits, OutOfTime
 from sgc_ir.errors import BackendError, ConstraintError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.constraints import compiler as module
@@ -123,24 +125,62 @@ def test_errors_reach_all_who_wait(tools: Tools) -> None:
     assert [e.kind for e in found] == ["malformed", "malformed", "unsatisfiable", "limit"]
 
 
-def test_what_took_too_long_is_tried_again(
+def test_what_took_too_long_is_tried_again_after_a_while(
     tools: Tools, slow: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiler = make(tools, patience_s=0.2)
-    with pytest.raises(ConstraintError, match=r"longer than 0\.2 s"):
-        asyncio.run(compiler.get(params("slow")))
+    compiler, real = make(tools, patience_s=0.2), module.constraint_automaton
+    for _ in range(2):
+        with pytest.raises(ConstraintError, match=r"longer than 0\.2 s"):
+            asyncio.run(compiler.get(params("slow")))
     slow.set()
-    assert asyncio.run(compiler.get(params("slow"))).masks
-    real = module.constraint_automaton
 
     def overloaded(params: SamplingParams, limits: Limits) -> Automaton:
-        raise ConstraintError("out of time")
+        raise OutOfTime("out of time")
 
     monkeypatch.setattr(module, "constraint_automaton", overloaded)
+    for _ in range(2):
+        with pytest.raises(ConstraintError, match="out of time"):
+            asyncio.run(compiler.get(params("a*")))
+    assert compiler.num_compiled == 1
+    monkeypatch.setattr(module, "constraint_automaton", real)
     with pytest.raises(ConstraintError, match="out of time"):
         asyncio.run(compiler.get(params("a*")))
-    monkeypatch.setattr(module, "constraint_automaton", real)
+    now = time.monotonic()
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now + 100))
     assert asyncio.run(compiler.get(params("a*"))).masks
+    assert asyncio.run(compiler.get(params("slow"))).masks
+
+
+def busy_regex(number: int) -> str:
+    """One that takes long, and passes a limit."""
+    return f"{number}" + "".join(f"{c}?" for c in string.ascii_letters) * 100
+
+
+def test_quick_ones_pass_any_number_of_slow_ones(tools: Tools) -> None:
+    compiler = make(tools, limits=Limits(seconds=0.3))
+
+    async def main() -> None:
+        slow = [asyncio.ensure_future(compiler.get(params(busy_regex(i)))) for i in range(6)]
+        await asyncio.sleep(0.02)
+        await asyncio.gather(*(compiler.get(params(f"fast{i}")) for i in range(20)))
+        assert not all(task.done() for task in slow)
+        found = await asyncio.gather(*slow, return_exceptions=True)
+        assert all(isinstance(e, ConstraintError) and e.kind == "limit" for e in found)
+
+    asyncio.run(main())
+    assert compiler.num_compiled == 26
+
+
+def test_a_refusal_keeps_nothing_alive(tools: Tools) -> None:
+    compiler = make(tools, limits=Limits(nodes=20_000))
+    for _ in range(3):
+        with pytest.raises(ConstraintError) as caught:
+            asyncio.run(compiler.get(params(busy_regex(0))))
+        kept = compiler.submit(params(busy_regex(0))).exception()
+        assert kept is not caught.value
+        assert kept is not None
+        assert kept.__traceback__ is None
+    assert compiler.num_compiled == 1
 
 
 def test_refusals_are_kept(tools: Tools) -> None:
