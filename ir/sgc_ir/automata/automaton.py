@@ -19,7 +19,7 @@ from sgc_ir.automata.char_runs import (
 )
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
 from sgc_ir.automata.nodes import Literal, Node, Repeat
-from sgc_ir.automata.one_byte import behind, branches, first_bytes
+from sgc_ir.automata.one_byte import along, behind, branches, first_bytes
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.recorded import Doubtful, Recall, after, doubtful, memories, shape_of
 from sgc_ir.automata.rules import build
@@ -33,7 +33,6 @@ UNKNOWN = -2  # not derived yet
 _FIRST = 1024  # states, and rows, whose memory is taken when they are written
 _MANY_STATES, _MANY_NODES = 16_384, 65_536  # from which on some may be dropped
 _AHEAD = 8  # states inside a literal whose rows are made at once
-_STATE_BYTES, _NODE_BYTES = 256, 1024  # with their tables and rows, measured
 _STATE_BYTES, _NODE_BYTES = 256, 400  # with their tables and rows
 _RECENT = 4096  # states that somebody may just have been told of
 
@@ -244,7 +243,7 @@ class Automaton:
         if not self.row_of[state]:
             following = self._behind(self._nodes[state], byte)
             if following is not None:
-                return self._state(following) if self._pool.is_alive(following) else DEAD
+                return self._after(following)
         self.expand(state)
         return int(self.rows[self.row_of[state], byte])
 
@@ -259,10 +258,14 @@ class Automaton:
 
     def walk(self, state: int, data: bytes) -> int:
         """The state behind `data`, or `DEAD`."""
-        for byte in data:
-            if state == DEAD:
-                break
-            state = self.step(state, byte)
+        at = 0
+        while at < len(data) and state != DEAD:
+            node = self._nodes[state]
+            if isinstance(node, Literal):
+                following, at = along(self._pool, node, data, at)
+                state = self._after(following)
+            else:
+                state, at = self.step(state, data[at]), at + 1
         return state
 
     def recalls(self, state: int) -> Recall | None:
@@ -311,7 +314,12 @@ class Automaton:
         """
         data = bytearray()
         while len(data) < limit and not self.is_accepting(state):
-            if branches(self._nodes[state]) or self._is_open(state):
+            node = self._nodes[state]
+            if isinstance(node, Literal):
+                data += (piece := node.data[node.offset :][: limit - len(data)])
+                state = self._after(along(self._pool, node, piece, 0)[0])
+                continue
+            if branches(node) or self._is_open(state):
                 break
             ways = self.ways(state)
             if len(ways) != 1 or ways[0][0] != ways[0][1]:

@@ -1,7 +1,8 @@
 """What can be told of an expression by a look at its head, without all of its derivatives.
 
 A sample passes most states with one byte and asks no more of them than whether text is forced
-there; a row of a counted class over Unicode would be dozens of expressions each time.
+there; a row of a counted class over Unicode would be dozens of expressions each time, and one of
+each byte of a template a row of memory.
 """
 
 from __future__ import annotations
@@ -52,6 +53,15 @@ def behind(pool: Pool, node: Node, byte: int, optional: int = _MOST_OPTIONAL) ->
         return _of_repeat(pool, node.head, byte, node.tail)
     past = behind(pool, node.tail, byte, optional - 1) if optional else None
     return past and pool.union([_of_repeat(pool, node.head, byte, node.tail), past])
+
+
+def along(pool: Pool, node: Literal, data: bytes, at: int) -> tuple[Node, int]:
+    """What follows the bytes of `data` from `at` on as far as the literal goes, and the place up to
+    there; the empty expression where it goes on otherwise."""
+    count = min(len(node.data) - node.offset, len(data) - at)
+    end = node.offset + count
+    same = data[at : at + count] == node.data[node.offset : end]
+    return (pool.literal(node.data, node.tail, end) if same else pool.empty), at + count
 
 
 def _of_repeat(pool: Pool, head: Repeat, byte: int, tail: Node) -> Node:

@@ -207,7 +207,7 @@ def test_states_that_nobody_needs_are_dropped(pattern: str, piece: str) -> None:
             assert whole.forced(here) == (b"", here)
             ways = [(low, high) for low, high, _ in kept.ways(there)]
             assert ways == [(low, high) for low, high, _ in whole.ways(here)]
-    assert most < whole.num_bytes // 20
+    assert most < whole.num_bytes // 8
     again = kept.walk(first, piece.encode())
     assert kept.signature(again) == whole.signature(whole.walk(whole.start, 2 * piece.encode()))
     assert kept.walk(kept.start, piece.encode()) == first
