@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from sgc_ir.automata.compile import NUMBER_STOPS
 from sgc_ir.params import SamplingParams
 from sgc_runtime.constraints.canonical import MAX_WINDOW_IDS
 from sgc_runtime.engine.vocabulary import Vocabulary
 from sgc_runtime.sampling.healing import Healing
-from sgc_runtime.tokenizer.stops import StopSearch
+from sgc_runtime.tokenizer.stops import Mark, StopSearch
 
 _NUMBERS = ("int", "float")
+_MOST_MARKS = 32  # tokens that are taken back in the time that these take
+
+
+class _Mark(NamedTuple):
+    """Where a watcher was before a token that does not heal."""
+
+    num_tokens: int
+    num_kept: int
+    search: Mark
 
 
 class OutputWatcher:
@@ -50,6 +61,7 @@ class OutputWatcher:
         self._stop = (*params.stop, *NUMBER_STOPS) if params.dtype in _NUMBERS else params.stop
         self._drop_blank, self._before, self._healing = drop_blank, pending, healing
         self._taken: list[int] | None = [] if bound else None
+        self._marks: deque[_Mark] = deque(maxlen=_MOST_MARKS)
         self.finish_reason: str | None = None
         self.matched: str | int | None = None
         self.text = ""
@@ -85,8 +97,21 @@ class OutputWatcher:
     def take_back(self, count: int) -> None:
         """Undo `push` of the last tokens, in place of which others with the same text come."""
         assert self._taken is not None
-        left, given = self._taken[: len(self._taken) - count], self._search.num_given_chars
-        self._taken = []
+        if count > len(self._marks):
+            self._replay(self._taken[: len(self._taken) - count])
+            return
+        for _ in range(count):
+            mark = self._marks.pop()
+        del self._taken[len(self._taken) - count :]
+        self.num_tokens, self.num_kept = mark.num_tokens, mark.num_kept
+        self._search.return_to(mark.search)
+
+    def _replay(self, left: list[int]) -> None:
+        """Take `left` anew, from the beginning."""
+        assert self._taken is not None
+        given = self._search.num_given_chars
+        self._taken.clear()
+        self._marks.clear()
         if self._healing is not None:
             self._healing = self._healing.anew()
         self._begin()
@@ -110,6 +135,8 @@ class OutputWatcher:
             if not data:
                 self.num_healed += 1
                 return self._end("constraint", None) if completes else False
+        elif self._taken is not None:
+            self._marks.append(_Mark(self.num_tokens, self.num_kept, self._search.mark()))
         self.num_tokens += 1
         if token in self._params.stop_token_ids:
             return self._end("stop", token)

@@ -28,6 +28,15 @@ class Detokenizer:
         """Bytes of a character that is not complete yet."""
         return self._decoder.getstate()[0]
 
+    def mark(self) -> tuple[tuple[bytes, int], bool, int]:
+        """Where it is, for `return_to`."""
+        return self._decoder.getstate(), self._may_drop, self.dropped_bytes
+
+    def return_to(self, mark: tuple[tuple[bytes, int], bool, int]) -> None:
+        """Be where it was."""
+        state, self._may_drop, self.dropped_bytes = mark
+        self._decoder.setstate(state)
+
     def push(self, data: bytes) -> str:
         """The text that `data`, the bytes of the next token, completes."""
         if self._may_drop and data:

@@ -42,6 +42,14 @@ class RegexBegins:
         self._num_taken = first
         self._runs: dict[int, int] = {}  # state -> where its first run began
 
+    def mark(self) -> tuple[int, dict[int, int]]:
+        """Where it is, for `return_to`."""
+        return self._num_taken, dict(self._runs)
+
+    def return_to(self, mark: tuple[int, dict[int, int]]) -> None:
+        """Be where it was."""
+        self._num_taken, self._runs = mark[0], dict(mark[1])
+
     def take(self, text: str) -> None:
         """Follow `text`, which is what was taken before and more."""
         start, rows, runs = self._states.start, self._states.rows, self._runs

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from sgc_runtime.tokenizer import stop_regex
 from sgc_runtime.tokenizer.stop_regex import RegexStop
 
 
@@ -20,6 +21,16 @@ class Stop(NamedTuple):
     begin: int
     end: int
     matched: str
+
+
+class Mark(NamedTuple):
+    """See `StopFinder.mark`."""
+
+    text: str
+    num_safe_chars: int
+    num_tokens: int
+    first_char: int
+    regexes: tuple[stop_regex.Mark, ...]
 
 
 class StopFinder:
@@ -46,6 +57,18 @@ class StopFinder:
         self._min_tokens = min_tokens
         self._num_tokens = 0
         self._first_char = 0  # no stop begins in front of it
+
+    def mark(self) -> Mark:
+        """Where it is, for `return_to`."""
+        regexes = tuple(regex.mark() for regex in self._regexes)
+        return Mark(self.text, self.num_safe_chars, self._num_tokens, self._first_char, regexes)
+
+    def return_to(self, mark: Mark) -> None:
+        """Be where it was: what came since is taken back."""
+        self.text, self.num_safe_chars = mark.text, mark.num_safe_chars
+        self._num_tokens, self._first_char = mark.num_tokens, mark.first_char
+        for regex, seen in zip(self._regexes, mark.regexes, strict=True):
+            regex.return_to(seen)
 
     def push(self, piece: str, cut: bool = False) -> Stop | None:
         """Take the next token's text; the stop that it completes. Push nothing after a stop.

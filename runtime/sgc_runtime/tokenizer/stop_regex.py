@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import regex
 
@@ -12,6 +12,13 @@ from sgc_ir.errors import InputError
 from sgc_runtime.tokenizer.regex_begins import NoAutomaton, RegexBegins, states_of
 
 _SEARCH_LIMIT_S = 0.1  # a search takes microseconds, but for patterns that backtrack for ever
+
+
+class Mark(NamedTuple):
+    """See `RegexStop.mark`."""
+
+    first: int
+    begins: tuple[int, dict[int, int]] | None
 
 
 class RegexStop:
@@ -34,6 +41,18 @@ class RegexStop:
         self._first = 0  # no match begins in front of it, whatever follows
         self._begins: RegexBegins | None = None
         self._has_automaton = states_of(pattern) is not None
+
+    def mark(self) -> Mark:
+        """What it has seen, for `return_to`."""
+        return Mark(self._first, None if self._begins is None else self._begins.mark())
+
+    def return_to(self, mark: Mark) -> None:
+        """Have seen no more than then: text that came since is taken back."""
+        self._first = mark.first
+        if mark.begins is None:
+            self._begins = None
+        elif self._begins is not None:
+            self._begins.return_to(mark.begins)
 
     def find(self, text: str, first: int) -> tuple[int, int] | None:
         """Begin and end of the leftmost match in `text` that begins at `first` or later.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from sgc_runtime.tokenizer import stop_finder
 from sgc_runtime.tokenizer.incremental import Detokenizer, char_offset_in_bytes
 from sgc_runtime.tokenizer.stop_finder import StopFinder
 
@@ -26,6 +28,14 @@ class StopHit:
     text: str
     num_kept_tokens: int
     residual: str
+
+
+class Mark(NamedTuple):
+    """See `StopSearch.mark`."""
+
+    finder: stop_finder.Mark
+    detokenizer: tuple[tuple[bytes, int], bool, int]
+    num_tokens: int
 
 
 class StopSearch:
@@ -61,6 +71,17 @@ class StopSearch:
     def pending(self) -> bytes:
         """Bytes of a character that is not complete yet; not in `text`."""
         return self._detokenizer.pending
+
+    def mark(self) -> Mark:
+        """Where it is, for `return_to`; takes the same time however long the text is."""
+        return Mark(self._finder.mark(), self._detokenizer.mark(), len(self._token_ends))
+
+    def return_to(self, mark: Mark) -> None:
+        """Be where it was, but for `num_given_chars`: tokens that came since are taken back."""
+        self._finder.return_to(mark.finder)
+        self._detokenizer.return_to(mark.detokenizer)
+        del self._token_ends[mark.num_tokens :]
+        del self._data[self._token_ends[-1] if self._token_ends else 0 :]
 
     def push(self, data: bytes) -> StopHit | None:
         """Take the next token's bytes (none for a control token); the stop that it completes.

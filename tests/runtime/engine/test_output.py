@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.engine import Letters
 
 from sgc_ir.params import SamplingParams
@@ -103,3 +105,39 @@ def test_a_stop_over_a_pending_character() -> None:
     assert at_once.pending == fox[:2]
     behind = push_bytes(fox[2:] + b"bX", before=fox[:2], stop=("X",))
     assert (behind.text, behind.num_kept, behind.pending) == ("🦊b", 3, b"")
+
+
+def state_of(watcher: OutputWatcher) -> tuple[object, ...]:
+    ends = (watcher.finish_reason, watcher.matched, watcher.text, watcher.residual)
+    search = (watcher._search.text, watcher._search.pending, watcher._search._finder.num_safe_chars)
+    return (*ends, watcher.pending, watcher.num_kept, watcher.num_tokens, search)
+
+
+@given(
+    st.lists(st.sampled_from("aé b😀X".encode()) | st.integers(1, 60), max_size=70),
+    st.sampled_from([(), ("aX",), ("b", " a")]),
+    st.sampled_from([(), ("a+X",), (r"(a|b)\1X",)]),
+    st.sampled_from([0, 5]),
+)
+def test_what_is_taken_back_was_never_there(
+    moves: list[int], stop: tuple[str, ...], stop_regex: tuple[str, ...], min_tokens: int
+) -> None:
+    def fresh() -> OutputWatcher:
+        params = SamplingParams(
+            max_tokens=60, stop=stop, stop_regex=stop_regex, min_tokens=min_tokens
+        )
+        return OutputWatcher(params, Bytes(), {EOS}, pending=b"\xc3", drop_blank=True, bound=True)
+
+    watcher, left = fresh(), list[int]()
+    for move in moves:
+        if 0 < move <= 60 and move <= len(left) and move != 0x20:
+            watcher.take_back(move)
+            del left[-move:]
+        else:
+            left.append(move)
+            if watcher.push(move):
+                break
+    expected = fresh()
+    for token in left:
+        expected.push(token)
+    assert state_of(watcher) == state_of(expected)
