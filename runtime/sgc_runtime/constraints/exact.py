@@ -109,7 +109,8 @@ class ClosedSets:
         for state in queue:
             if len(seen) > _SEARCHED or time.monotonic() > deadline:
                 return True
-            behind = self._planner.run(state).state
+            data = self._planner.run(state).data
+            behind = self._planner.walk(state, data[: whole_characters(data)])
             if self._find(_Place(Window(), b"", behind, False)) is not None:
                 return True
             with lock:

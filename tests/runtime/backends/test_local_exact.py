@@ -24,6 +24,7 @@ WHOLE = {
     "ratings": ["Excellent", "Above Average", "Fair", "Below Average"],
     "beginnings of each other": ["apple", "apple pie", "applet", "apricot", "axe"],
     "nothing, too": ["", "the", "the quick"],
+    "characters that begin alike": ["😀", "😁", "😂"],
     "unicode": ["日本語です", "日本酒です", "naïve", "😀😁", "😀😂"],
 }
 
