@@ -90,9 +90,16 @@ def first_canonical(row: SamplingRow, candidates: Iterator[int]) -> int:
     return best
 
 
-def by_score(scores: torch.Tensor, best: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[int]:
-    """Ids of one row `[1, vocab]`, best first; uses the row up, and ends with a negative one."""
+def by_score(
+    scores: torch.Tensor, best: Callable[[torch.Tensor], torch.Tensor], first: int | None = None
+) -> Iterator[int]:
+    """Ids of one row `[1, vocab]`, best first; uses the row up, and ends with a negative one.
+
+    Args:
+        first: the best one, where it is known.
+    """
+    token = int(best(scores)) if first is None else first
     while True:
-        token = int(best(scores))
         yield token
         scores[0, token] = -torch.inf
+        token = int(best(scores))

@@ -79,7 +79,7 @@ def _choose(logits: torch.Tensor, rows: Sequence[SamplingRow], bound: Sequence[i
     chosen: list[int] = ids.tolist()
     for i in bound:
         if rows[i].params.greedy:
-            chosen[i] = first_canonical(rows[i], by_score(logits[i : i + 1], _best))
+            chosen[i] = first_canonical(rows[i], by_score(logits[i : i + 1], _best, chosen[i]))
     return chosen
 
 
