@@ -106,11 +106,10 @@ class SafeEnds:
         firsts = self._automaton.first_bytes(state)
         places = (0, len(firsts) // 2, -1) if firsts else ()
         for low in dict.fromkeys(firsts[i][0] for i in places):
-            found, following = bytearray([low]), self._automaton.step(state, low)
+            found, following = bytearray([low]), state
             while whole_characters(bytes(found)) < len(found) <= _LONGEST_CHARACTER:
-                low = self._automaton.first_bytes(following)[0][0]
-                found.append(low)
-                following = self._automaton.step(following, low)
+                following = self._automaton.step(following, found[-1])
+                found.append(self._automaton.first_bytes(following)[0][0])
             yield bytes(found)
 
 
