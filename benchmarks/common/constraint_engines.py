@@ -88,6 +88,7 @@ class Sgc(Engine):
     name, module = "sgc", "sgc_runtime.constraints.vocabulary"
 
     def __init__(self, tokens: Sequence[bytes], eos: int, encode: Encode) -> None:
+        importlib.import_module("sgc_ir.automata.schema.compile")
         from sgc_runtime.constraints.token_trie import TokenTrie
         from sgc_runtime.constraints.vocabulary import Vocabulary
 

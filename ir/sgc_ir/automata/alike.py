@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sgc_ir.automata.nodes import Lazy, Node, Row, Sequence, Union
+from sgc_ir.automata.nodes import Lazy, Literal, Node, Row, Sequence, Union
 
 if TYPE_CHECKING:
     from sgc_ir.automata.pool import Pool
@@ -45,26 +45,31 @@ def alike(pool: Pool, node: Node) -> Alike | None:
 
 
 def _of_union(pool: Pool, node: Union) -> Alike | None:
-    """One of the items may be like another expression, if what the others add is little."""
+    """Some items may be like other expressions, if what the rest adds is little."""
+    likes, added = [], []
     for item in node.items:
         found = alike(pool, item)
         if found is not None:
-            rows = [other.row(pool) for other in node.items if other is not item]
-            added = [entry for row in rows for entry in row]
-            if sum(high - low + 1 for low, high, _ in added) > _FEW:
-                return None
-            return Alike(found.other, _with(pool, found, added))
-    return None
-
-
-def _with(pool: Pool, found: Alike, added: list[tuple[int, int, Node]]) -> dict[int, Node]:
-    changes = dict(found.changes)
-    row = found.other.row(pool)
+            likes.append(found)
+        elif isinstance(item, Literal):
+            byte = item.data[item.offset]
+            added.append((byte, byte, pool.literal(item.data, item.tail, item.offset + 1)))
+        else:
+            added += item.row(pool)
+    if not likes or sum(high - low + 1 for low, high, _ in added) > _FEW:
+        return None
+    after: dict[int, list[Node]] = {byte: [] for like in likes for byte in like.changes}
     for low, high, following in added:
         for byte in range(low, high + 1):
-            known = changes.get(byte) or derivative(row, byte) or pool.empty
-            changes[byte] = pool.union((known, following))
-    return changes
+            after.setdefault(byte, []).append(following)
+    for byte, nodes in after.items():
+        nodes += [_after(pool, like, byte) for like in likes]
+    other = pool.union([like.other for like in likes])
+    return Alike(other, {byte: pool.union(nodes) for byte, nodes in after.items()})
+
+
+def _after(pool: Pool, like: Alike, byte: int) -> Node:
+    return like.changes.get(byte) or derivative(like.other.row(pool), byte) or pool.empty
 
 
 def derivative(row: Row, byte: int) -> Node | None:

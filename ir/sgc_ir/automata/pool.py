@@ -35,7 +35,13 @@ from sgc_ir.automata.nodes import (
 from sgc_ir.automata.nodes import Sequence as Then
 from sgc_ir.automata.parts import within
 from sgc_ir.automata.recorded import Memory, Recorded
-from sgc_ir.automata.rows import complement_of_row, intersection_of_rows, merged, union_of_rows
+from sgc_ir.automata.rows import (
+    changed,
+    complement_of_row,
+    intersection_of_rows,
+    merged,
+    union_of_rows,
+)
 from sgc_ir.automata.utf8 import ANY_CHAR, CharSet, Ranges, char_set
 from sgc_ir.errors import ConstraintError
 
@@ -234,24 +240,29 @@ class Pool:
         found = self._interned.get(key)
         return found or self._keep(key, Delayed(self._number(), name, nullable, make))
 
-    def lazy(
-        self,
-        name: str,
-        make: Callable[[], Row],
-        nullable: bool = False,
-        alike: Callable[[], Alike] | None = None,
-    ) -> Node:
+    def lazy(self, name: str, make: Callable[[], Row], nullable: bool = False) -> Node:
         """A state of an automaton written by hand; one name, one state.
 
         Args:
             name: the same in every process, and of no other state of this automaton.
             make: gives the row when it is first asked for.
             nullable: whether the empty text is in it. Some text has to be.
-            alike: tells which other expression it is like, with the same row.
         """
         key = (Lazy, name)
         found = self._interned.get(key)
-        return found or self._keep(key, Lazy(self._number(), name, nullable, make, alike))
+        return found or self._keep(key, Lazy(self._number(), name, nullable, make))
+
+    def alike(self, name: str, find: Callable[[], Alike]) -> Node:
+        """The same for a state that is like an expression but for a few bytes, and does not hold
+        the empty text."""
+
+        def row() -> Row:
+            other, changes = find()
+            return changed(other.row(self), changes)
+
+        key = (Lazy, name)
+        found = self._interned.get(key)
+        return found or self._keep(key, Lazy(self._number(), name, False, row, find))
 
     def recorded(self, name: str, memory: Memory) -> Node:
         """The same as `lazy` for a state that remembers texts."""

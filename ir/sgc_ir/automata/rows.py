@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.utf8 import CharSet
@@ -22,6 +22,22 @@ def merged(pairs: Sequence[tuple[int, int, Node]]) -> Row:
         else:
             out.append((low, high, node))
     return tuple(out)
+
+
+def changed(row: Row, changes: Mapping[int, Node]) -> Row:
+    """The row with other derivatives for some bytes."""
+    out: list[tuple[int, int, Node]] = []
+    for low, high, node in row:
+        begin = low
+        for byte in sorted(byte for byte in changes if low <= byte <= high):
+            if begin < byte:
+                out.append((begin, byte - 1, node))
+            begin = byte + 1
+        if begin <= high:
+            out.append((begin, high, node))
+    out += [(byte, byte, node) for byte, node in changes.items()]
+    out.sort(key=lambda entry: entry[0])
+    return merged(out)
 
 
 def union_of_rows(rows: Sequence[Row], union: Combine) -> Row:

@@ -16,10 +16,10 @@ from sgc_runtime.constraints.vocabulary import Vocabulary
 
 # Nodes below which a run inside the trie is walked state by state.
 _FEW_NODES = 100
-# The same for sets with many edges, whose states take long to make.
-_FEW_NODES_OF_WIDE = 24
-_FEW_NODES_MORE = 6  # the same where the run is looked at elsewhere
+_FEW_NODES_OF_WIDE = 24  # the same for sets with many edges, whose states take long to make,
 _WIDE = 20
+_FEW_NODES_OF_COUNTED = 12  # for counted runs, which have a state for each count,
+_FEW_NODES_MORE = 6  # and where the run is looked at elsewhere anyway
 _MANY_NODES = 8192  # from which on a table of the set is made
 _MANY_BYTES = 64  # that lead on, from which on a like state is looked for
 _FEW_BYTES = 16  # for which it may go on otherwise
@@ -114,15 +114,11 @@ class MaskMaker:
     def _takes(self, state: int, first: int, behind: int) -> bool:
         """Whether the nodes below one that led to `state` are looked at as runs."""
         size = behind - first
-        known = self._places.get(state)
-        if known is not None and size >= _FEW_NODES_MORE:
-            known.spans.append((first, behind))
-            return True
-        if size < _FEW_NODES_OF_WIDE or state in self._walked:
+        if size < _FEW_NODES_MORE or state in self._walked:
             return False
         parts = self._parts_of(state)
         run = parts[0][1]
-        if run is None or (size < _FEW_NODES and len(run.chars.edges) < _WIDE):
+        if run is None or (size < _least_nodes(run) and state not in self._places):
             return False
         for part, run in parts:
             if run is None or part in self._walked:
@@ -207,3 +203,9 @@ class MaskMaker:
         states[which] = self._automaton.behind(place.state, which.tolist())
         found: Int32 = states[before]
         return found
+
+
+def _least_nodes(run: CharRun) -> int:
+    if run.high is not None:
+        return _FEW_NODES_OF_COUNTED
+    return _FEW_NODES_OF_WIDE if len(run.chars.edges) >= _WIDE else _FEW_NODES

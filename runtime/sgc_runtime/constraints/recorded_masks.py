@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,6 +23,9 @@ class _Crossing:
     at_once: Int32
 
 
+_crossing: WeakKeyDictionary[TokenTrie, dict[bytes, _Crossing]] = WeakKeyDictionary()  # few
+
+
 class RecordedMasks:
     """Corrects masks of one automaton over one vocabulary; not safe for threads.
 
@@ -32,7 +36,6 @@ class RecordedMasks:
 
     def __init__(self, automaton: Automaton, trie: TokenTrie) -> None:
         self._automaton, self._trie = automaton, trie
-        self._crossing: dict[bytes, _Crossing] = {}
 
     def correct(self, state: int, recall: Recall, words: Int32) -> Int32:
         """The mask in `state`.
@@ -59,7 +62,7 @@ class RecordedMasks:
         """Tokens that go beyond a separator, and must not."""
         found = []
         for separator in recall.separators:
-            crossing = self._beyond(separator)
+            crossing = _beyond(self._trie, separator)
             groups = [crossing.behind_text] + ([crossing.at_once] if recall.ends else [])
             for tokens in groups:
                 allowed = tokens[words[tokens >> 5] >> (tokens & 31) & 1 == 1]
@@ -70,21 +73,6 @@ class RecordedMasks:
 
     def _is_dead(self, state: int, token: int) -> bool:
         return self._automaton.walk(state, self._trie.tokens[token]) == DEAD
-
-    def _beyond(self, separator: bytes) -> _Crossing:
-        known = self._crossing.get(separator)
-        if known is None:
-            behind, at_once = [], []
-            for token, data in enumerate(self._trie.tokens):
-                if separator in data[:-1]:
-                    if data.startswith(separator):
-                        at_once.append(token)
-                    if _is_behind_text(data, separator):
-                        behind.append(token)
-            known = self._crossing[separator] = _Crossing(
-                np.array(behind, np.int32), np.array(at_once, np.int32)
-            )
-        return known
 
     def _walked(self, state: int, shape: int) -> list[Int32]:
         """Tokens whose text is excluded along the texts that are remembered."""
@@ -106,6 +94,23 @@ class RecordedMasks:
                 elif after != like:
                     stack.append((below, after, like))
         return found
+
+
+def _beyond(trie: TokenTrie, separator: bytes) -> _Crossing:
+    known = _crossing.setdefault(trie, {})
+    found = known.get(separator)
+    if found is None:
+        behind, at_once = [], []
+        for token in trie.holding(separator):
+            data = trie.tokens[token]
+            if data.startswith(separator) and len(data) > len(separator):
+                at_once.append(token)
+            if _is_behind_text(data, separator):
+                behind.append(token)
+        found = known[separator] = _Crossing(
+            np.array(behind, np.int32), np.array(at_once, np.int32)
+        )
+    return found
 
 
 def _is_behind_text(data: bytes, separator: bytes) -> bool:

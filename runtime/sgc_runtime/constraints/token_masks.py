@@ -19,7 +19,8 @@ _PREPARED = 8  # sets of characters whose tables are made with the automaton
 
 
 class TokenMasks:
-    """Which tokens may follow in each state; made when first asked for, then kept.
+    """Which tokens may follow in each state; made when first asked for (the first state's at once),
+    then kept.
 
     A mask is known by its state's signature, so that equal states of all automata share it, in
     memory and on disk.
@@ -48,6 +49,7 @@ class TokenMasks:
             self._file = vocabulary.files.path(automaton.digest, vocabulary.trie.digest)
             self._kept = vocabulary.files.read(self._file)
         self._packed_bytes = sum(map(len, self._kept.values()))
+        self.mask(automaton.start)  # every text's first one, as early
 
     @property
     def num_bytes(self) -> int:
@@ -118,14 +120,15 @@ class TokenMasks:
     def _find(self, state: int) -> Int32:
         name = self._names.get(state)
         if name is None:
-            recall = self.automaton.recalls(state)
-            if recall is not None:
-                return self._recorded.correct(state, recall, self._find(recall.shape))
             name = self._names[state] = self.automaton.signature(state)
         cache = self.vocabulary.cache
         found = cache.get(name)
         if found is not None:
             return found
+        recall = self.automaton.recalls(state)
+        if recall is not None:  # one of very many states: its mask is not for the file
+            words = self._find(recall.shape)
+            return cache.put(name, self._recorded.correct(state, recall, words))
         packed = self._kept.get(name)
         if packed is not None:
             return cache.put(name, unpack(packed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -53,11 +54,35 @@ class TokenTrie:
         """int32 words of a mask."""
         return self.table.num_words
 
+    def holding(self, part: bytes) -> list[int]:
+        """The tokens that hold `part`, in order."""
+        data, ends = self._text
+        found, at = [], data.find(part)
+        while at >= 0:
+            token = int(np.searchsorted(ends, at, side="right"))
+            inside = at + len(part) <= ends[token]
+            if inside:
+                found.append(token)
+            at = data.find(part, int(ends[token]) if inside else at + 1)
+        return found
+
+    @cached_property
+    def _text(self) -> tuple[bytes, Ints]:
+        """All tokens behind one another, and where each ends."""
+        lengths = np.fromiter(map(len, self.tokens), np.int64, len(self.tokens))
+        return b"".join(self.tokens), np.cumsum(lengths)
+
     @property
     def num_bytes(self) -> int:
-        """Memory of the arrays."""
+        """Memory of the arrays, once they are all made."""
         table = self.table
-        return sum(a.nbytes for a in (table.edge, table.skip, table.token, table.aliases))
+        made = (table.edge, table.skip, table.token, table.aliases, *table.children)
+        data, ends = self._text
+        return sum(a.nbytes for a in made) + len(data) + ends.nbytes
+
+    def prepare(self) -> None:
+        """Make now what few masks need, for which the first of them would wait."""
+        _ = self.table.children, self._text
 
 
 def _digest(tokens: list[bytes]) -> bytes:

@@ -69,7 +69,9 @@ class Vocabulary:
         self.walks = walks or select_walks()
         self._lock = Lock()
         self._tables: OrderedDict[tuple[int, int], RunTable] = OrderedDict()
+        self._making: dict[tuple[int, int], Lock] = {}
         self._make_common(common)
+        trie.prepare()
 
     @classmethod
     def of(
@@ -84,7 +86,8 @@ class Vocabulary:
     @property
     def num_bytes(self) -> int:
         """Memory of trie, tables and masks."""
-        tables = sum(table.num_bytes for table in self._tables.values())
+        with self._lock:
+            tables = sum(table.num_bytes for table in self._tables.values())
         return self.trie.num_bytes + tables + self.cache.num_bytes
 
     def run_table(self, chars: CharSet, span: tuple[int, int]) -> RunTable:
@@ -92,10 +95,18 @@ class Vocabulary:
         key = (chars.id, span[0])  # a node's subtree, or the whole trie
         with self._lock:
             table = self._tables.get(key)
+            if table is not None:
+                self._tables.move_to_end(key)
+                return table
+            making = self._making.setdefault(key, Lock())
+        with making:  # only those wait that want the same one
+            table = self._tables.get(key)
             if table is None:
-                table = self._tables[key] = RunTable(self.trie.table, self.walks, chars, span)
-                self._bound()
-            self._tables.move_to_end(key)
+                table = RunTable(self.trie.table, self.walks, chars, span)
+                with self._lock:
+                    self._tables[key] = table
+                    self._making.pop(key, None)
+                    self._bound()
             return table
 
     def _make_common(self, common: Iterable[str]) -> None:

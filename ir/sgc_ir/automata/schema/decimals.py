@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from sgc_ir.automata.nodes import Node
+from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.pool import Pool
 
 _DIGITS = 299  # digits that may follow the first one; a double holds 308
@@ -45,27 +45,6 @@ class Decimals:
         return self._pool.sequence(self._pool.repeat(self._digit, low, high), tail)
 
     # Whole expressions
-
-    def free(self) -> Node:
-        """Any number that a double holds."""
-        pool = self._pool
-        one = self._ending(307)
-        short = self._digits(1, 7, self._ending(299))
-        long = self._digits(8, _DIGITS, self._fraction)
-        number = pool.union(
-            [pool.string("0", one), self._span("1", "9", pool.union([one, short, long]))]
-        )
-        return pool.union([number, pool.string("-", number)])
-
-    def _ending(self, highest: int) -> Node:
-        """A fraction and a power of ten, each there or not."""
-        pool = self._pool
-        up = pool.sequence(pool.optional(pool.string("+")), self.integers(0, highest))
-        down = pool.string("-", self._digits(1, 3, pool.epsilon))
-        leading = pool.sequence(pool.optional(pool.string("+")), pool.string("0", self._digit))
-        letter = pool.union([pool.string("e"), pool.string("E")])
-        power = pool.sequence(letter, pool.union([up, leading, down]))
-        return pool.sequence(self._fraction, pool.optional(power))
 
     def short(self) -> Node:
         """Numbers of so few digits that different ones are different doubles."""
@@ -183,6 +162,8 @@ class Decimals:
 
     def _at_least(self, low: str, tail: Node) -> Node:
         """As many digits as `low` has, not below it."""
+        if tail is self._pool.epsilon:
+            return self._compared(low, "9")
         node = tail
         for i in range(len(low) - 1, -1, -1):
             rest = self._digits(len(low) - i - 1, len(low) - i - 1, tail)
@@ -194,6 +175,8 @@ class Decimals:
 
     def _at_most(self, high: str, tail: Node) -> Node:
         """As many digits as `high` has, not above it."""
+        if tail is self._pool.epsilon:
+            return self._compared(high, "0")
         node = tail
         for i in range(len(high) - 1, -1, -1):
             rest = self._digits(len(high) - i - 1, len(high) - i - 1, tail)
@@ -202,6 +185,21 @@ class Decimals:
                 parts.append(self._span("0", chr(ord(high[i]) - 1), rest))
             node = self._pool.union(parts)
         return node
+
+    def _compared(self, bound: str, most: str) -> Node:
+        """As many digits as `bound` has, between it and as many of `most`; made as they come."""
+        if not bound.strip(most):
+            return self._digits(len(bound), len(bound), self._pool.epsilon)
+        name = f"digits {bound} to {most}"
+        return self._pool.lazy(name, lambda: self._compared_row(bound, most))
+
+    def _compared_row(self, bound: str, most: str) -> Row:
+        digit, rest = ord(bound[0]), bound[1:]
+        equal = (digit, digit, self._compared(rest, most))
+        beyond = self._digits(len(rest), len(rest), self._pool.epsilon)
+        if most == "9":
+            return (equal, (digit + 1, ord("9"), beyond)) if digit < ord("9") else (equal,)
+        return ((ord("0"), digit - 1, beyond), equal) if digit > ord("0") else (equal,)
 
     # Digits behind the point, the point included
 

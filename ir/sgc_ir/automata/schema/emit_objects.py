@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sgc_ir.automata.alike import alike
 from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.schema.cells import Goal
+from sgc_ir.automata.schema.open_names import OpenNames
 from sgc_ir.automata.schema.plans import ObjectPlan
 from sgc_ir.automata.schema.spelling import spelled
 from sgc_ir.automata.schema.style import Level
@@ -78,6 +80,8 @@ class ObjectWriter:
         pool = self._pool
         parts = []
         first, last = self._choices(index, count)
+        if first <= last and self._next_required[index] == len(self._keys) and self._is_open():
+            return pool.union([self._open(first, last, started), self._close(started)])
         if first <= last:
             before = self._before(started)
             parts.append(pool.literal(before, self._choice(first, last, count)))
@@ -137,6 +141,27 @@ class ObjectWriter:
         return self._pool.literal(self._colon, self._pool.sequence(value, rest))
 
     # Names that are not declared, and the end
+
+    def _is_open(self) -> bool:
+        """Whether any name may come that is not declared, with values of one kind."""
+        if self._counting or self._needs_special or len(self._free) != 1:
+            return False
+        return alike(self._pool, self._free[0][0]) is not None
+
+    def _open(self, first: int, last: int, started: bool) -> Node:
+        """A declared name of the choice, or names that are not declared; none is required."""
+        pool, others = self._pool, self._free[0][0]
+        places = [place for place, i in enumerate(self._order) if first <= i <= last]
+        value = pool.literal(self._colon, self._emitter.later(self._free[0][1], self._level.below))
+        more = pool.repeat(pool.literal(self._before(True), pool.sequence(others, value)), 0, None)
+        names = OpenNames(
+            pool,
+            f"{self._name}.o{first}.{last}",
+            [self._sorted[place] for place in places],
+            lambda number: self._member(self._order[places[number]], 0),
+            pool.chain(value, more, self._close(True)),
+        )
+        return pool.literal(self._before(started), names.start(others))
 
     def _others(self, started: bool, count: int) -> Node:
         pool = self._pool

@@ -18,6 +18,7 @@ from sgc_ir.automata.regex import regex_expression
 from sgc_ir.automata.schema.cells import Numbers
 from sgc_ir.automata.schema.decimals import Decimals, split
 from sgc_ir.automata.schema.exponents import scientific
+from sgc_ir.automata.schema.free_numbers import FreeNumbers
 from sgc_ir.automata.schema.words import words
 from sgc_ir.errors import ConstraintError
 
@@ -92,7 +93,7 @@ class NumberTexts:
         if cell.integral:
             return self._decimals.integers(*_integer_bounds(cell))
         if cell.low is None and cell.high is None and not narrow:
-            return self._decimals.free()
+            return FreeNumbers(self._pool).text()
         low, low_open = _float_bound(cell.low, cell.low_open, math.inf)
         high, high_open = _float_bound(cell.high, cell.high_open, -math.inf)
         plain = self._decimals.between(low, low_open, high, high_open)

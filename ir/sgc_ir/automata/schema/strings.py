@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 
 from sgc_ir.automata.limits import DEFAULT_LIMITS
 from sgc_ir.automata.nodes import Epsilon, Node, Repeat, Span
@@ -12,6 +13,7 @@ from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.regex import piece_expression
 from sgc_ir.automata.regex_parse import parse
 from sgc_ir.automata.regex_read import read
+from sgc_ir.automata.regex_tree import Piece
 from sgc_ir.automata.schema.cells import Strings
 from sgc_ir.automata.schema.formats import FORMATS
 from sgc_ir.automata.schema.patterns import search_piece
@@ -137,10 +139,8 @@ class StringTexts:
     def _format(self, name: str) -> Node:
         found = self._formats.get(name)
         if found is None:
-            pattern, longest = FORMATS[name]
-            tree, flags = parse(pattern, DEFAULT_LIMITS)
-            piece = read(tree, flags & ~re.UNICODE | re.ASCII)
-            found = piece_expression(self.spelling, piece, f"{self._name}.f{name}")
+            longest = FORMATS[name][1]
+            found = piece_expression(self.spelling, _piece(name), f"{self._name}.f{name}")
             if longest is not None:
                 most = self._pool.repeat(self.spelling.char, 0, longest)
                 found = self._pool.intersection([found, most])
@@ -173,6 +173,13 @@ def found(pattern: str, value: str) -> bool:
         raise ConstraintError(
             f"the pattern {pattern!r} is no regular expression: {error}; mend it", kind="malformed"
         ) from error
+
+
+@lru_cache(len(FORMATS))
+def _piece(name: str) -> Piece:
+    """The regular expression of a format, read once."""
+    tree, flags = parse(FORMATS[name][0], DEFAULT_LIMITS)
+    return read(tree, flags & ~re.UNICODE | re.ASCII)
 
 
 def _encodable(value: str) -> bool:

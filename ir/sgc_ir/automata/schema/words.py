@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from sgc_ir.automata.alike import Alike, derivative
 from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.pool import Pool
-from sgc_ir.automata.rows import merged
 
 _FEW = 4  # so few words are a plain union
-_NO_BRANCH = (256, 0, 0)
 
 
 def words(pool: Pool, name: str, found: Sequence[bytes]) -> Node:
@@ -88,11 +86,7 @@ class _Others:
         if low == high:
             return self._pool.empty
         name = f"{self._name}!{low}.{high}.{depth}"
-        return self._pool.lazy(
-            name,
-            lambda: self._row(text, low, high, depth),
-            alike=lambda: self._alike(text, low, high, depth),
-        )
+        return self._pool.alike(name, lambda: self._alike(text, low, high, depth))
 
     def _alike(self, text: Node, low: int, high: int, depth: int) -> Alike:
         row, changes = text.row(self._pool), {}
@@ -101,19 +95,3 @@ class _Others:
             if following is not None:
                 changes[byte] = self._state(following, first, end, depth + 1)
         return Alike(text, changes)
-
-    def _row(self, text: Node, low: int, high: int, depth: int) -> Row:
-        out: list[tuple[int, int, Node]] = []
-        inside = branches(self._data, low, high, depth)
-        byte, first, end = next(inside)
-        for begin, last, following in text.row(self._pool):
-            while byte <= last:
-                if byte >= begin:
-                    if begin < byte:
-                        out.append((begin, byte - 1, following))
-                    out.append((byte, byte, self._state(following, first, end, depth + 1)))
-                    begin = byte + 1
-                byte, first, end = next(inside, _NO_BRANCH)
-            if begin <= last:
-                out.append((begin, last, following))
-        return merged(out)
