@@ -47,6 +47,9 @@ class Memory(Protocol):
     def shape(self) -> Node:
         """See above."""
 
+    def has_more(self, number: int) -> bool:
+        """Whether there are more than `number` texts; False also where it is hard to say."""
+
 
 class Recorded(Lazy):
     """A state with a memory; some text is in it for certain."""

@@ -47,16 +47,11 @@ class ArrayWriter:
 
     def _recorded(self) -> Node:
         level = self._level._replace(single=True)
-        alike = ArrayWriter(self._emitter, self._bounded, level, f"{self._name}i")
+        cell = replace(self._cell, unique="")
+        alike = ArrayWriter(self._emitter, cell, level, f"{self._name}i")
         parts = Parts(alike.item, self._before, self._close, alike._after, self._cell.low)
         writer = RecordedWriter(self._pool, self._emitter.amounts, f"{self._name}r", parts)
         return writer.state(NO_ITEMS)
-
-    @property
-    def _bounded(self) -> Arrays:
-        """Arrays of as many items as may be remembered, which need not differ."""
-        high = min(MOST_ITEMS, MOST_ITEMS if self._cell.high is None else self._cell.high)
-        return replace(self._cell, unique="", high=high)
 
     def item(self, index: int) -> Node:
         """The texts of an item; empty behind the last one."""
@@ -64,9 +59,15 @@ class ArrayWriter:
             return self._pool.empty
         return self._emitter.value(self._cell.item(index), self._level.below)
 
-    def check(self) -> None:
-        """Refuse items of which there may be too few for all to differ."""
+    def check(self, nested: bool) -> None:
+        """Refuse items of which there may be too few for all to differ.
+
+        Args:
+            nested: there are arrays in them whose own items are remembered.
+        """
         low = self._cell.low
+        if nested and not self._emitter.amounts.above(self.item(0), MOST_ITEMS):
+            raise unsupported("uniqueItems on items that hold such arrays again", self._cell.unique)
         for i in (*range(min(low, len(self._cell.prefix))), *([low - 1] if low else [])):
             if not self._emitter.amounts.above(self.item(i), i):
                 raise unsupported(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.recorded import Doubtful, in_row
+from sgc_ir.automata.schema.distinct import MOST_ITEMS
 from sgc_ir.automata.schema.single import Amounts
 from sgc_ir.automata.schema.words import branches
 
@@ -72,7 +73,7 @@ class RecordedWriter:
     def __init__(self, pool: Pool, amounts: Amounts, name: str, parts: Parts) -> None:
         self.pool = pool
         self.parts = parts
-        self._amounts = amounts
+        self.amounts = amounts
         self._name = name
 
     def state(self, past: Past) -> Node:
@@ -90,7 +91,7 @@ class RecordedWriter:
 
     def _leaves(self, past: Past, rest: Node, begun: _Begun) -> bool:
         used = begun.high - begun.low
-        if not used or self._amounts.above(rest, used):
+        if not used or self.amounts.above(rest, used):
             return self.pool.is_alive(rest)
         others = [
             self.pool.literal(text[begun.length :], self.pool.epsilon)
@@ -98,10 +99,17 @@ class RecordedWriter:
         ]
         return self.pool.is_alive(self.pool.difference(rest, self.pool.union(others)))
 
+    def item(self, index: int) -> Node:
+        """The texts of an item; empty where there are no more, or no more are remembered."""
+        return self.parts.item(index) if index < MOST_ITEMS else self.pool.empty
+
     def is_free(self, past: Past) -> bool:
         """Whether another item may follow the one behind `past`, whatever that is, or none may."""
-        item = self.parts.item(past.index + 1)
-        return item is self.pool.empty or self._amounts.above(item, past.index + 1)
+        following = past.index + 1
+        item = self.parts.item(following)
+        if item is self.pool.empty:
+            return True
+        return following < MOST_ITEMS and self.amounts.above(item, following)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +172,7 @@ class _Between:
         if self._row is None:
             parts, past = self._writer.parts, self._past
             begun = _Begun(None, 0, 0, 0, len(past.texts), b"")
-            item = self._writer.inside(past, parts.item(past.index), begun)
+            item = self._writer.inside(past, self._writer.item(past.index), begun)
             found = [self._writer.pool.literal(parts.before(past.index > 0), item)]
             if past.index >= parts.low:
                 found.append(parts.close(past.index > 0))
@@ -176,6 +184,10 @@ class _Between:
 
     def shape(self) -> Node:
         return self._writer.parts.rest(self._past.index)
+
+    def has_more(self, number: int) -> bool:
+        item = self._writer.item(self._past.index)
+        return self._writer.amounts.above(item, number + self._past.index)
 
 
 class _Inside:
@@ -247,3 +259,6 @@ class _Inside:
     def shape(self) -> Node:
         writer = self._writer
         return writer.pool.sequence(self._rest, writer.parts.rest(self._past.index + 1))
+
+    def has_more(self, number: int) -> bool:
+        return self._writer.amounts.above(self._rest, number + self._past.index)

@@ -58,7 +58,8 @@ _RELATIVE = (
     rf"(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?|{_SEGMENT}+(?:/{_PCHAR}*)*)?"
 )
 _URI_REFERENCE = rf"(?:[A-Za-z][A-Za-z0-9+.-]*:{_PATH}|{_RELATIVE}){_END}"
-_VARIABLE = rf"(?:[A-Za-z0-9_]|{_HEX})+(?:\.(?:[A-Za-z0-9_]|{_HEX})+)*(?::[1-9]\d{{0,3}}|\*)?"
+_LETTER = rf"(?:[A-Za-z0-9_]|{_HEX})"  # of a name; the checker wants the first one plain
+_VARIABLE = rf"[A-Za-z0-9_]{_LETTER}*(?:\.{_LETTER}+)*(?::[1-9]\d{{0,2}}|\*)?"
 _URI_TEMPLATE = (
     rf"(?:[!#$&()*+,./0-9:;=?@A-Z\[\]_a-z~-]|{_HEX}|\{{[+#./;?&]?{_VARIABLE}(?:,{_VARIABLE})*\}})*"
 )
@@ -80,9 +81,10 @@ FORMATS: dict[str, tuple[str, int | None]] = {
     "json-pointer": (r"(?:/(?:[^~/]|~[01])*)*", None),
 }
 
-# Names that other specifications (OpenAPI) give to widths of numbers and encodings of strings; no
-# draft of JSON Schema knows them, so they are annotations.
+# Names that OpenAPI gives to kinds of numbers and encodings of strings. No draft of JSON Schema
+# knows them, and validators take no notice; integers keep to their widths all the same.
 UNCHECKED = frozenset("int32 int64 float double byte binary password".split())
+WIDTHS = {"int32": 31, "int64": 63}  # bits behind the sign
 
 # Patterns that are found in every text that a checker accepts for the format: what may not be of
 # the format has none. The others are checked by packages that need not be installed.

@@ -9,7 +9,7 @@ from typing import Any
 
 from sgc_ir.automata.limits import DEFAULT_LIMITS
 from sgc_ir.automata.schema.cells import ALL, NONE, Form, Numbers, Strings
-from sgc_ir.automata.schema.formats import FORMATS, UNCHECKED, WIDE
+from sgc_ir.automata.schema.formats import FORMATS, UNCHECKED, WIDE, WIDTHS
 from sgc_ir.automata.schema.keywords import (
     TYPES,
     count,
@@ -113,6 +113,9 @@ def readable(pattern: str, where: str) -> str:
 
 def _format(schema: dict[str, Any], where: str, sign: bool) -> Form:
     name = text(schema["format"], where)
+    if sign and name in WIDTHS:
+        high = Fraction(2 ** WIDTHS[name])
+        return _numbers(Numbers(low=-high, high=high - 1), sign)
     if name in UNCHECKED:
         return ALL if sign else NONE
     if name not in FORMATS:

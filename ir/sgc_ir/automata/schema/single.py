@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 from sgc_ir.automata.nodes import Node
 from sgc_ir.automata.pool import Pool
+from sgc_ir.automata.recorded import memories
 from sgc_ir.automata.schema.cells import Arrays, Form, Goal
+from sgc_ir.automata.schema.distinct import MOST_ITEMS
 from sgc_ir.automata.schema.feasible import Feasible
 from sgc_ir.automata.schema.keywords import unsupported
 from sgc_ir.automata.schema.numbers import NumberTexts
@@ -29,13 +31,21 @@ class Amounts:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._known: dict[int, tuple[Node, int]] = {}  # the node is held, so that it has its id
+        self._asked: set[int] = set()
 
     def above(self, node: Node, number: int) -> bool:
         """Whether more than `number` texts are in `node`; False also where it is hard to say."""
         known = self._known.get(node.id)
-        if known is None or known[1] <= number:
-            known = self._known[node.id] = node, self._least(node, number)
-        return known[1] > number
+        if known is not None and known[1] > number:
+            return True
+        if node.id in self._asked:  # it holds itself
+            return False
+        self._asked.add(node.id)
+        try:
+            self._known[node.id] = node, self._least(node, number)
+        finally:
+            self._asked.discard(node.id)
+        return self._known[node.id][1] > number
 
     def _least(self, node: Node, enough: int) -> int:
         """A number of texts that `node` has at least: of as many beginnings of one length, each
@@ -45,6 +55,13 @@ class Amounts:
             ended += sum(number for one, number in level.items() if one.nullable)
             following: dict[Node, int] = {}
             for one, number in level.items():
+                recorded = list(memories(one))
+                if recorded:  # their rows ask for such numbers themselves
+                    most = max(enough, MOST_ITEMS)
+                    ended += number
+                    if any(memory.has_more(most) for memory in recorded):
+                        ended += most
+                    continue
                 for low, high, rest in one.row(pool):
                     if pool.is_alive(rest):
                         following[rest] = following.get(rest, 0) + number * (high - low + 1)
@@ -60,13 +77,18 @@ class SingleTexts:
 
     def __init__(self, pool: Pool, feasible: Feasible, numbers: NumberTexts) -> None:
         self._pool, self._feasible, self._numbers = pool, feasible, numbers
+        self._nested = False
 
-    def check(self, cell: Arrays) -> None:
+    def check(self, cell: Arrays) -> bool:
         """Refuse the cell where a value of its items could have several texts.
+
+        Returns:
+            Whether another cell whose items are remembered is inside it.
 
         Raises:
             ConstraintError: kind "unsupported".
         """
+        self._nested = False
         start = frozenset(self._items(cell))
         stack, seen = [start], {start}
         while stack:
@@ -76,6 +98,7 @@ class SingleTexts:
                 if below not in seen:
                     seen.add(below)
                     stack.append(below)
+        return self._nested
 
     def _items(self, cell: Arrays) -> Iterator[Goal]:
         plans = self._feasible.plans
@@ -101,6 +124,8 @@ class SingleTexts:
                     below.setdefault(name, set()).add(goal)
         yield from map(frozenset, below.values())
         cells = [cell for form in forms for cell in form.arrays]
+        inner = map(self._feasible.plans.distinct, cells)
+        self._nested |= any(distinct is not None and not distinct.listed for distinct in inner)
         items = frozenset(goal for cell in cells for goal in self._items(cell) if holds(goal))
         if items:
             yield items

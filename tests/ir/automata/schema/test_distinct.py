@@ -116,7 +116,7 @@ def test_many_items_take_little() -> None:
 
 
 def test_no_more_items_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sgc_ir.automata.schema.emit_arrays.MOST_ITEMS", 3)
+    monkeypatch.setattr("sgc_ir.automata.schema.emit_recorded.MOST_ITEMS", 3)
     automaton = schema_automaton(
         {"items": {"type": "string"}, "type": "array", "uniqueItems": True}
     )
