@@ -109,6 +109,13 @@ def at(rest: Rest, context: int) -> Node:
     return rest if isinstance(rest, Node) else rest.at(context)
 
 
+def combined(combine: Callable[[list[Node]], Node], rests: list[Rest]) -> Rest:
+    """`combine` of `rests`, in each left context where they depend on it."""
+    if all(isinstance(rest, Node) for rest in rests):
+        return combine([at(rest, BEGINNING) for rest in rests])
+    return Table(lambda context: combine([at(rest, context) for rest in rests]))
+
+
 class Converter:
     """Makes the expression of one pattern, or of one iteration of a loop in it.
 
@@ -134,21 +141,14 @@ class Converter:
                 rest = self.convert(part, rest)
             return rest
         if isinstance(piece, Choice):
-            return self._combined(
-                self._pool.union, [self.convert(part, rest) for part in piece.parts]
-            )
+            return combined(self._pool.union, [self.convert(part, rest) for part in piece.parts])
         if isinstance(piece, Times):
             return self._times(piece, rest)
         if isinstance(piece, Ahead):
             return self._ahead(piece, rest)
         if isinstance(piece, End):
-            return self._combined(self._pool.intersection, [self._ending(piece), rest])
+            return combined(self._pool.intersection, [self._ending(piece), rest])
         return Table(lambda context: self._left(piece, context, rest))
-
-    def _combined(self, combine: Callable[[list[Node]], Node], rests: list[Rest]) -> Rest:
-        if all(isinstance(rest, Node) for rest in rests):
-            return combine([at(rest, BEGINNING) for rest in rests])
-        return Table(lambda context: combine([at(rest, context) for rest in rests]))
 
     # Characters
 
@@ -206,7 +206,7 @@ class Converter:
         )
         if low:
             return some
-        return self._combined(self._pool.union, [rest, some])
+        return combined(self._pool.union, [rest, some])
 
     def _loop(self, piece: Times, rest: Rest) -> Rest:
         self._loops += 1
@@ -222,8 +222,8 @@ class Converter:
         pool = self._pool
         legal = self.convert(piece.body, pool.text)
         if piece.negative:
-            legal = self._combined(lambda nodes: pool.complement(nodes[0]), [legal])
-        return self._combined(pool.intersection, [legal, rest])
+            legal = combined(lambda nodes: pool.complement(nodes[0]), [legal])
+        return combined(pool.intersection, [legal, rest])
 
     def _ending(self, piece: End) -> Node:
         pool = self._pool

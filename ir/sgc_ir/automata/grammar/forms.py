@@ -124,23 +124,19 @@ def times(body: Form, low: int, high: int | None) -> Form:
 
 def names(form: Form) -> Iterator[str]:
     """The rules that `form` mentions."""
-    stack = [form]
-    while stack:
-        top = stack.pop()
-        if isinstance(top, Name):
-            yield top.name
-        elif isinstance(top, Series | Options):
-            stack += top.parts
-        elif isinstance(top, Times):
-            stack.append(top.body)
+    return _mentioned(form, Name)
 
 
 def words(form: Form) -> Iterator[str]:
     """The terminals that `form` mentions."""
+    return _mentioned(form, Word)
+
+
+def _mentioned(form: Form, kind: type[Name] | type[Word]) -> Iterator[str]:
     stack = [form]
     while stack:
         top = stack.pop()
-        if isinstance(top, Word):
+        if isinstance(top, kind):
             yield top.name
         elif isinstance(top, Series | Options):
             stack += top.parts

@@ -38,17 +38,6 @@ def grammar_automaton(text: str, limits: Limits = DEFAULT_LIMITS) -> Automaton:
     return Automaton(lambda pool: _expression(pool, grammar), _digest(text), limits)
 
 
-def grammar_expression(pool: Pool, text: str) -> Node:
-    """The texts that a grammar derives, as an expression of `pool`.
-
-    The pool may hold one grammar: its rules are known by their names.
-
-    Raises:
-        ConstraintError: as `grammar_automaton`, but for grammars that derive no text.
-    """
-    return _expression(pool, read_grammar(text, pool.limits))
-
-
 def read_grammar(text: str, limits: Limits = DEFAULT_LIMITS) -> Grammar:
     """The rules and terminals that `text` describes, in either notation.
 

@@ -25,7 +25,7 @@ from sgc_ir.automata.grammar.filled import filled
 from sgc_ir.automata.limits import Limits
 from sgc_ir.automata.nodes import Delayed, Node
 from sgc_ir.automata.pool import Pool
-from sgc_ir.automata.regex import Converter, Rest, Table, at, piece_expression
+from sgc_ir.automata.regex import Converter, Rest, Table, at, combined, piece_expression
 from sgc_ir.automata.regex_context import BEGINNING, Contexts
 from sgc_ir.automata.regex_parse import parse
 from sgc_ir.automata.regex_read import read
@@ -164,14 +164,6 @@ def _is_plain(piece: Piece) -> bool:
     if isinstance(piece, Concat):
         return all(map(_is_plain, piece.parts))
     return not isinstance(piece, Choice | Times)
-
-
-def combined(combine: object, rests: list[Rest]) -> Rest:
-    """`combine` of `rests`, in each left context where they depend on it."""
-    assert callable(combine)
-    if all(isinstance(rest, Node) for rest in rests):
-        return combine([at(rest, BEGINNING) for rest in rests])  # type: ignore[no-any-return]
-    return Table(lambda context: combine([at(rest, context) for rest in rests]))
 
 
 def _is_open(node: Node) -> bool:

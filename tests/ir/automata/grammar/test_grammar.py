@@ -9,10 +9,7 @@ import pytest
 from ir.automata.grammar.lark_oracle import recogniser
 from support.regexes import accepts, mutated, sampled
 
-from sgc_ir.automata.automaton import Automaton
-from sgc_ir.automata.grammar.grammar import grammar_automaton, grammar_expression
-from sgc_ir.automata.limits import DEFAULT_LIMITS
-from sgc_ir.automata.pool import Pool
+from sgc_ir.automata.grammar.grammar import grammar_automaton
 from sgc_ir.errors import ConstraintError
 
 JSON = r"""
@@ -119,11 +116,8 @@ def test_ambiguous_grammars_keep_few_states() -> None:
     assert automaton.num_states < 60
 
 
-def test_expression_in_a_pool() -> None:
-    pool = Pool(DEFAULT_LIMITS)
-    node = grammar_expression(pool, 'start: "a" start? "b"')
-    automaton = Automaton(lambda _: grammar_expression(_, 'start: "a" start? "b"'), b"x")
-    assert pool.is_alive(node)
+def test_what_closes_a_nesting_is_forced() -> None:
+    automaton = grammar_automaton('start: "a" start? "b"')
     assert automaton.forced(automaton.walk(automaton.start, b"aab"))[0] == b"b"
 
 
