@@ -43,16 +43,21 @@ class Document:
     Attributes:
         lone_references: whether what stands beside `$ref` says nothing, as the drafts up to 7 want
             it. Only a document that names such a draft in `$schema` is read so.
+        boolean_bounds: whether exclusiveMinimum and exclusiveMaximum are booleans, as the drafts up
+            to 4 want it; likewise.
     """
 
     def __init__(self, source: Any) -> None:
         self.source = source
         draft = source.get("$schema") if isinstance(source, dict) else None
-        self.lone_references = isinstance(draft, str) and bool(_OLD_DRAFT.search(draft))
+        named = _OLD_DRAFT.search(draft) if isinstance(draft, str) else None
+        self.lone_references = named is not None
+        self.boolean_bounds = named is not None and int(named[1]) <= 4
         self._numbers: dict[int | str, int] = {}
         self._schemas: list[tuple[Any, str, str]] = []
         self._resources: dict[str, tuple[Any, str]] = {}
         self._anchors: dict[tuple[str, str], tuple[Any, str, str]] = {}
+        self._dynamic: dict[str, set[str]] = {}  # pointers of the schemas by $dynamicAnchor
         self._indexed = False
         self._kept: list[Any] = []
 
@@ -119,6 +124,24 @@ class Document:
             return self._anchor(address, unquote(fragment), reference, where)
         return self._walk(resource, unquote(fragment), address, reference, where)
 
+    def resolve_dynamic(self, reference: str, where: str, base: str) -> tuple[Any, str, str]:
+        """The same for `$dynamicRef`, where the target does not depend on how it was come by.
+
+        Raises:
+            ConstraintError: another schema has the same `$dynamicAnchor` ("unsupported").
+        """
+        found = self.resolve(reference, where, base)
+        name = unquote(urldefrag(reference)[1])
+        if isinstance(found[0], dict) and found[0].get("$dynamicAnchor") == name:
+            if len(self._dynamic[name]) > 1:
+                raise ConstraintError(
+                    f"$dynamicRef to {name!r}, which several schemas are named, is not supported; "
+                    "use $ref",
+                    kind="unsupported",
+                    where=where,
+                )
+        return found
+
     def _anchor(self, address: str, name: str, reference: str, where: str) -> tuple[Any, str, str]:
         found = self._anchors.get((address, name))
         if found is None:
@@ -166,6 +189,8 @@ class Document:
         for word in ("$anchor", "$dynamicAnchor"):
             if isinstance(schema.get(word), str):
                 self._anchors[(base, schema[word])] = (schema, where, base)
+        if isinstance(schema.get("$dynamicAnchor"), str):
+            self._dynamic.setdefault(schema["$dynamicAnchor"], set()).add(where)
         return base
 
     def base(self) -> str:
@@ -204,7 +229,7 @@ def _content(schema: dict[str, Any]) -> str | None:
     return text if len(text) < 400 else None
 
 
-_OLD_DRAFT = re.compile(r"json-schema\.org/draft-0[1-7]/")
+_OLD_DRAFT = re.compile(r"json-schema\.org/draft-0([1-7])/")
 _FLAT = frozenset(
     (
         "type format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength "

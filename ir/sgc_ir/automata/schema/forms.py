@@ -127,7 +127,7 @@ class Forms:
         """Refuse unknown keywords also where the others leave nothing."""
         alone = self.document.lone_references and "$ref" in place[0]
         for word in () if alone else place[0]:
-            if not is_annotation(word) and _handler(word) is None:
+            if not is_annotation(word, place[0]) and _handler(word) is None:
                 raise unsupported(f"the keyword {word!r}", below(place[1], word))
         return True
 
@@ -136,7 +136,7 @@ class Forms:
         seen: set[str] = set()
         alone = self.document.lone_references and "$ref" in schema
         for word in ("$ref",) if alone else schema:
-            if is_annotation(word):
+            if is_annotation(word, schema):
                 continue
             name = GROUPS.get(word, word)
             if name in seen:
@@ -155,9 +155,14 @@ class Forms:
 
     def reference(self, place: Place, sign: bool) -> Form:
         schema, where, base = place
-        word = "$ref" if "$ref" in schema else "$dynamicRef"
-        reference = text(schema[word], below(where, word))
-        return self.subform(*self.document.resolve(reference, below(where, word), base), sign)
+        at = below(where, "$ref")
+        return self.subform(*self.document.resolve(text(schema["$ref"], at), at, base), sign)
+
+    def dynamic_reference(self, place: Place, sign: bool) -> Form:
+        schema, where, base = place
+        at = below(where, "$dynamicRef")
+        found = self.document.resolve_dynamic(text(schema["$dynamicRef"], at), at, base)
+        return self.subform(*found, sign)
 
     def all_of(self, place: Place, sign: bool) -> Form:
         forms = self._branches(place, "allOf", sign)
@@ -263,12 +268,18 @@ def _container(name: str) -> Handler:
 
 def _scalar(word: str) -> Handler:
     function = scalars.HANDLERS[word]
-    return lambda forms, place, sign: function(place[0], below(place[1], word), sign)
+
+    def handler(forms: Forms, place: Place, sign: bool) -> Form:
+        if word in scalars.EXCLUSIVE:
+            scalars.check_exclusive(word, place[0], below(place[1], word), forms.document)
+        return function(place[0], below(place[1], word), sign)
+
+    return handler
 
 
 _HANDLERS: dict[str, Handler] = {
     "$ref": Forms.reference,
-    "$dynamicRef": Forms.reference,
+    "$dynamicRef": Forms.dynamic_reference,
     "allOf": Forms.all_of,
     "anyOf": Forms.any_of,
     "oneOf": Forms.one_of,

@@ -19,7 +19,7 @@ ANNOTATIONS = frozenset(
         "contentEncoding contentSchema "
         "example markdownDescription deprecationMessage enumNames enumDescriptions "
         "markdownEnumDescriptions defaultSnippets errorMessage patternErrorMessage "
-        "doNotSuggest suggestSortText allowComments allowTrailingCommas self discriminator "
+        "doNotSuggest suggestSortText allowComments allowTrailingCommas self "
         "xml externalDocs"
     ).split()
 )
@@ -52,8 +52,12 @@ class EndlessError(ConstraintError):
         super().__init__(reason, kind="malformed", where=where)
 
 
-def is_annotation(word: str) -> bool:
-    """Whether the keyword allows and forbids nothing: it is known, or marked as an extension."""
+def is_annotation(word: str, schema: dict[str, Any]) -> bool:
+    """Whether a keyword of `schema` allows and forbids nothing: it is known, or marked as an
+    extension. OpenAPI's `discriminator` says nothing more beside the branches that it tells apart,
+    as pydantic writes it; without them it could."""
+    if word == "discriminator":
+        return "oneOf" in schema or "anyOf" in schema
     return word in ANNOTATIONS or word.startswith(("x-", "_"))
 
 

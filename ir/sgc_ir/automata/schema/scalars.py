@@ -9,6 +9,7 @@ from typing import Any
 
 from sgc_ir.automata.limits import DEFAULT_LIMITS
 from sgc_ir.automata.schema.cells import ALL, NONE, Form, Numbers, Strings
+from sgc_ir.automata.schema.document import Document
 from sgc_ir.automata.schema.formats import FORMATS, UNCHECKED, WIDE, WIDTHS
 from sgc_ir.automata.schema.keywords import (
     TYPES,
@@ -22,6 +23,9 @@ from sgc_ir.automata.schema.patterns import search_piece
 from sgc_ir.errors import ConstraintError
 
 Handler = Callable[[dict[str, Any], str, bool], Form]  # schema, pointer of the keyword, sign
+
+
+EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 
 
 def _numbers(cell: Numbers, sign: bool) -> Form:
@@ -76,6 +80,16 @@ def _bound(word: str, upper: bool) -> Handler:
         return _numbers(cell, sign)
 
     return handler
+
+
+def check_exclusive(word: str, schema: dict[str, Any], where: str, document: Document) -> None:
+    """Refuse a bound that is true or false, but in draft 4 beside the bound itself."""
+    if not isinstance(schema[word], bool):
+        return
+    if not document.boolean_bounds:
+        raise malformed(f"{word} is a number since draft 6", where)
+    if EXCLUSIVE[word] not in schema:
+        raise malformed(f"{word} says something of {EXCLUSIVE[word]}, which is missing", where)
 
 
 def _multiple_of(schema: dict[str, Any], where: str, sign: bool) -> Form:

@@ -59,7 +59,7 @@ def random_text(automaton: Automaton, rng: random.Random, length: int = 120) -> 
         if automaton.is_accepting(state) and (len(data) >= size or rng.random() < 0.3):
             return data.decode("utf-8")
         if len(data) >= size:
-            return (bytes(data) + _some_end(automaton, state)).decode("utf-8")
+            return (bytes(data) + _some_end(automaton, state, rng)).decode("utf-8")
         ways = automaton.ways(state)
         if not ways:
             return data.decode("utf-8")
@@ -67,11 +67,26 @@ def random_text(automaton: Automaton, rng: random.Random, length: int = 120) -> 
         data.append(rng.randint(low, high))
 
 
-def _some_end(automaton: Automaton, start: int) -> bytes:
-    """Bytes that end the text soon: with the fewest brackets opened, else depth first."""
+def _some_end(automaton: Automaton, state: int, rng: random.Random) -> bytes:
+    """Bytes that end the text soon."""
+    begun = bytearray()
+    while len(begun) < 60:
+        end = _end_of_shape(automaton, state)
+        behind = automaton.walk(state, end)
+        if behind != DEAD and automaton.is_accepting(behind):
+            return bytes(begun) + end
+        low, high, state = rng.choice(automaton.ways(state))  # a remembered text is excluded
+        begun.append(rng.randint(low, high))
+    raise AssertionError("a state from which no text ends")
+
+
+def _end_of_shape(automaton: Automaton, start: int) -> bytes:
+    """The same where no text is remembered: with the fewest brackets opened, else depth first."""
     seen, count, heap = set[int](), 0, [(0, 0, start, b"")]
     while heap:
         opened, _, state, data = heappop(heap)
+        recall = automaton.recalls(state)
+        state = state if recall is None else recall.shape
         if automaton.is_accepting(state):
             return data
         if state not in seen:
@@ -79,7 +94,7 @@ def _some_end(automaton: Automaton, start: int) -> bytes:
             for low, _, after in sorted(automaton.ways(state), key=_lateness, reverse=True):
                 count -= 1  # the last one first
                 heappush(heap, (opened + (low in b"[{"), count, after, data + bytes([low])))
-    raise AssertionError("a state from which no text ends")
+    raise AssertionError("a shape from which no text ends")
 
 
 def _lateness(way: tuple[int, int, int]) -> int:

@@ -165,6 +165,41 @@ def test_schemas_without_a_value_are_refused(schema: Any, where: str) -> None:
     assert (caught.value.kind, caught.value.where) == ("unsatisfiable", where)
 
 
+DRAFT_4 = {"$schema": "http://json-schema.org/draft-04/schema#"}
+_NODE = {"$dynamicAnchor": "node", "type": "array", "items": {"$dynamicRef": "#node"}}
+TWO_NODES = {"$ref": "a", "$defs": {"a": {"$id": "a", **_NODE}, "b": {"$id": "b", **_NODE}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "right", "wrong"),
+    [
+        ({"$ref": "#node", "$defs": {"a": _NODE}}, [[], [[], [[]]]], [1, [1]]),
+        ({"$ref": "a", "$defs": {"a": {"$id": "a", **_NODE}}}, [[], [[[]]]], [[[1]]]),
+        (
+            {"$dynamicRef": "#x", "$ref": "#/$defs/b",
+             "$defs": {"a": {"$anchor": "x", "minimum": 3}, "b": {"maximum": 5}}},
+            [3, 5], [2, 6],
+        ),
+        ({**DRAFT_4, "type": "integer", "minimum": 3, "exclusiveMinimum": True}, [4], [3]),
+        ({**DRAFT_4, "type": "integer", "minimum": 3, "exclusiveMinimum": False}, [3], [2]),
+        (
+            {"oneOf": [{"const": 1}, {"const": 2}], "discriminator": {"propertyName": "k"},
+             "x-order": 1, "_note": "", "$comment": "", "contentMediaType": "a/b"},
+            [1, 2], [3],
+        ),
+    ],
+)  # fmt: skip
+def test_references_by_dynamic_scope_old_bounds_and_annotations(
+    schema: Any, right: list[Any], wrong: list[Any]
+) -> None:
+    automaton = schema_automaton(schema)
+    assert all(accepts(automaton, written(value)) for value in right)
+    assert not any(accepts(automaton, written(value)) for value in wrong)
+    if "$schema" not in schema:
+        assert all(map(_validator(schema).is_valid, right))
+        assert not any(map(_validator(schema).is_valid, wrong))
+
+
 @pytest.mark.parametrize(
     ("schema", "kind", "where"),
     [
@@ -178,6 +213,16 @@ def test_schemas_without_a_value_are_refused(schema: Any, where: str) -> None:
         ({"minLength": -1}, "malformed", "#/minLength"),
         ({"uniqueItems": True, "items": {"type": "object"}}, "unsupported", "#/uniqueItems"),
         ({"const": 5, "type": "string", "if": True, "strange": 1}, "unsupported", "#/strange"),
+        ({"items": {"nullable": True}}, "unsupported", "#/items/nullable"),
+        ({"discriminator": {"propertyName": "k"}}, "unsupported", "#/discriminator"),
+        ({"divisibleBy": 3}, "unsupported", "#/divisibleBy"),
+        ({"disallow": "null"}, "unsupported", "#/disallow"),
+        ({"extends": {}}, "unsupported", "#/extends"),
+        ({"$recursiveRef": "#"}, "unsupported", "#/$recursiveRef"),
+        ({"minimum": 3, "exclusiveMinimum": True}, "malformed", "#/exclusiveMinimum"),
+        ({**DRAFT_4, "exclusiveMaximum": True}, "malformed", "#/exclusiveMaximum"),
+        (TWO_NODES, "unsupported", "#/$defs/a/items/$dynamicRef"),
+        ({"$dynamicRef": "#none"}, "malformed", "#/$dynamicRef"),
     ],
 )
 def test_refusals_name_the_place(schema: Any, kind: str, where: str) -> None:
