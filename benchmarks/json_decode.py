@@ -200,7 +200,8 @@ def _measure(
         passes = counters["prefill_steps"] + counters["decode_steps"]
         found[name] |= {**counters, "forward_passes": passes, "equal_rows": same}
     for name, peer in peers.items():
-        found[name] |= {"tokens": peer.tokens, "legal_rows": peer.legal, "method": peer.method}
+        facts = {"tokens": peer.tokens, "forward_passes": peer.passes, "legal_rows": peer.legal}
+        found[name] |= {**facts, "method": peer.method}
     return {"engines": found, "goals": _goals(found, samples, len(names))}
 
 

@@ -26,6 +26,7 @@ class JsonPeer(ABC):
 
     Attributes:
         tokens: generated in the last run.
+        passes: those of the model in the last run.
         legal: texts of the last run that match the regex as a whole.
     """
 
@@ -35,9 +36,10 @@ class JsonPeer(ABC):
         self, model: str, pattern: str, prompt_of: Callable[[str], str], max_tokens: int
     ) -> None:
         self._pattern, self._prompt_of, self._max_tokens = pattern, prompt_of, max_tokens
-        self.tokens = self.legal = 0
+        self.tokens = self.legal = self.passes = 0
         try:
             self._tokenizer, loaded = _load(model)
+            loaded.register_forward_pre_hook(self._count)
             self._make(loaded)
         except Exception as error:  # each library has its own kinds
             reason = " ".join(str(error).split())[:200]
@@ -45,12 +47,16 @@ class JsonPeer(ABC):
 
     def time(self, names: Sequence[str]) -> float:
         """Seconds for all names."""
+        self.passes = 0
         begin = time.perf_counter()
         texts = self._answer([self._prompt_of(name) for name in names])
         seconds = time.perf_counter() - begin
         self.legal = sum(re.fullmatch(self._pattern, text) is not None for text in texts)
         self.tokens = sum(len(self._tokenizer.encode(text)) for text in texts)
         return seconds
+
+    def _count(self, *_: Any) -> None:
+        self.passes += 1
 
     @abstractmethod
     def _make(self, model: Any) -> None:
@@ -86,11 +92,31 @@ class GuidancePeer(JsonPeer):
 
     def _make(self, model: Any) -> None:
         self._guidance: Any = import_module("guidance")
+        _crop_to_lengths()
         self._model = self._guidance.models.Transformers(model, self._tokenizer, echo=False)
 
     def _answer(self, prompts: list[str]) -> list[str]:
         gen = self._guidance.gen("json", regex=self._pattern, temperature=0.0)
         return [(self._model + prompt + gen)["json"] for prompt in prompts]
+
+
+def _crop_to_lengths() -> None:
+    """Let transformers' cache be cropped to a length, as guidance does it between programs.
+
+    Newer releases take the number of tokens to remove instead, refuse lengths above 0, and leave
+    everything where the length is 0.
+    """
+    from transformers import DynamicCache
+
+    crop = DynamicCache.crop
+    if getattr(crop, "takes_lengths", False):
+        return
+
+    def crop_to(cache: DynamicCache, length: int) -> None:
+        crop(cache, length if length < 0 else length - cache.get_seq_length())
+
+    crop_to.takes_lengths = True  # type: ignore[attr-defined]
+    DynamicCache.crop = crop_to
 
 
 PEERS: dict[str, type[JsonPeer]] = {"outlines": OutlinesPeer, "guidance": GuidancePeer}
