@@ -8,8 +8,10 @@ import hashlib
 import importlib.util
 import logging
 import os
+import shutil
 import sys
 import tempfile
+import time
 import unicodedata
 import zlib
 from collections.abc import Iterator, Mapping
@@ -22,6 +24,8 @@ from sgc_kernels.masks.trie_table import Int32
 _LOG = logging.getLogger("sgc")
 _MAGIC = b"sgc masks 1\n"
 _NAME = 16  # bytes of a state's signature
+_UNFINISHED = "tmp"  # how the folders begin in which files are written
+_WRITING_S = 3600.0  # longer than it takes to write one
 
 
 class MaskFiles:
@@ -38,6 +42,7 @@ class MaskFiles:
     def __init__(self, folder: Path, budget_bytes: int = 256 << 20) -> None:
         self._folder = folder
         self._budget = budget_bytes
+        self._drop_unfinished()
 
     def path(self, automaton: bytes, tokenizer: bytes) -> Path:
         """The file of two digests, for this version of the code and of Python."""
@@ -70,7 +75,7 @@ class MaskFiles:
         )
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=file.parent) as beside:
+            with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=file.parent) as beside:
                 whole = Path(beside) / "masks"
                 whole.write_bytes(_MAGIC + hashlib.sha256(rest).digest() + rest)
                 os.replace(whole, file)
@@ -78,6 +83,14 @@ class MaskFiles:
             _LOG.debug("masks are not kept: %s cannot be written (%s)", file, error)
             return
         self._bound()
+
+    def _drop_unfinished(self) -> None:
+        """Delete what processes left behind that were ended while they wrote."""
+        oldest = time.time() - _WRITING_S
+        for folder in self._folder.glob(f"{_UNFINISHED}*"):
+            with contextlib.suppress(OSError):
+                if folder.stat().st_mtime < oldest:
+                    shutil.rmtree(folder)
 
     def _bound(self) -> None:
         """Delete the files that were written longest ago, down to the budget."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from pathlib import Path
@@ -271,6 +272,17 @@ def test_files_are_bounded(tmp_path: Path) -> None:
     left = list(tmp_path.iterdir())
     assert 0 < sum(file.stat().st_size for file in left) <= 400
     assert masks._file in left
+
+
+def test_what_was_left_unfinished_is_deleted(tmp_path: Path) -> None:
+    old, new, kept = (tmp_path / name for name in ("tmpold", "tmpnew", "other"))
+    for folder in (old, new, kept):
+        folder.mkdir()
+        (folder / "masks").write_bytes(b"half")
+    for folder in (old, kept):
+        os.utime(folder, (1, 1))
+    MaskFiles(tmp_path)
+    assert sorted(tmp_path.iterdir()) == [kept, new]
 
 
 def test_a_folder_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
