@@ -64,11 +64,12 @@ EXACT = {
     "grades": ("Grade: ", "[ABCD][+-]?"),
     "in the middle": ("Report. ", r"Grade: [ABCD][+-]?; reason: [a-z ]{3,12}\."),
 }
-ENGINES: tuple[tuple[int, dict[str, Any]], ...] = (
-    (1, {"jump": True}),
+TINY: dict[str, Any] = {"kv_tokens": 190, "reserve": 0.0}
+ENGINES = (
     (99, {"jump": False}),
-    (16, {"jump": True, "kv_tokens": 190, "reserve": 0.0}),
-    (16, {"jump": False, "kv_tokens": 190, "reserve": 0.0}),
+    (16, {"jump": True, **TINY}),
+    pytest.param(16, {"jump": False, **TINY}, marks=pytest.mark.long),
+    pytest.param(1, {"jump": True}, marks=pytest.mark.long),
 )
 
 
