@@ -7,20 +7,16 @@ and counted repetitions of one body merge where their counts touch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from itertools import chain
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from sgc_ir.automata.alike import Alike
-from sgc_ir.automata.emptiness import Search, find_alive
+from sgc_ir.automata.emptiness import find_alive
 from sgc_ir.automata.joining import by_head, joined
-from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits, Watch
+from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
 from sgc_ir.automata.merging import absorbed, added, gapless, is_text, rest_of_character, tail_of
 from sgc_ir.automata.nodes import (
     Complement,
     Delayed,
-    Empty,
-    Epsilon,
     Intersection,
     Lazy,
     Literal,
@@ -33,7 +29,6 @@ from sgc_ir.automata.nodes import (
     Union,
 )
 from sgc_ir.automata.nodes import Sequence as Then
-from sgc_ir.automata.parts import within
 from sgc_ir.automata.recorded import Memory, Recorded
 from sgc_ir.automata.rows import (
     changed,
@@ -42,16 +37,16 @@ from sgc_ir.automata.rows import (
     merged,
     union_of_rows,
 )
+from sgc_ir.automata.store import Store
 from sgc_ir.automata.utf8 import ANY_CHAR, CharSet, Ranges, char_set
 from sgc_ir.errors import ConstraintError
 
-_Made = TypeVar("_Made", bound=Node)
 _JOINED = 40  # unions under one another that are factored at once; the others are later
 _COPIED = 64  # bytes of a literal's rest from which on equal rests are one
 _PUSHED = 16  # a head of at most this length has its tail moved in, so that equal states are one
 
 
-class Pool:
+class Pool(Store):
     """Makes the expressions of one automaton.
 
     Args:
@@ -59,85 +54,15 @@ class Pool:
         unproductive: rules that hold no finite text; a reference to one is the empty expression.
 
     Attributes:
-        empty, epsilon: no text; the empty text.
-        text: any text, `.*` with newlines.
-        searches: for texts of expressions, to be gone on with (`emptiness`).
-        num_made: expressions so far.
+        text: any text, `.*` with newlines; for others see `Store`.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, unproductive: Collection[str] = ()) -> None:
-        self.limits = limits
-        self._watch = Watch(limits.seconds)
-        self.tick = self._watch.tick
-        self._interned: dict[Hashable, Node] = {}
-        self._spans: dict[tuple[int, int], Node] = {}  # most of all, and asked for most often
-        self._followed: dict[tuple[int, int], Node] = {}
-        self._unions: dict[tuple[int, ...], Node] = {}
-        self._rules: dict[str, Rule] = {}
+        super().__init__(limits)
         self._unproductive = frozenset(unproductive)
-        self.num_made = 0
-        self._dropped = 0
         self._joining = self._num_cut = 0
-        self.searches: dict[int, list[Search]] = {}
-        self.empty: Node = self._keep("empty", Empty(self._number(), False, False))
-        self.empty.alive = False
-        self.epsilon: Node = self._keep("epsilon", Epsilon(self._number(), True, True))
         self.text: Node = self.repeat(self.span(ANY_CHAR, self.epsilon), 0, None)
-
-    def restart_clock(self) -> None:
-        """Give what follows the whole time limit again."""
-        self._watch.restart("a step through the constraint")
-
-    def _number(self) -> int:
-        self.tick()
-        self.num_made += 1
-        if self.num_made - self._dropped > self.limits.nodes:
-            raise ConstraintError(
-                f"the constraint grows beyond {self.limits.nodes} expressions; make it smaller"
-            )
-        return self.num_made
-
-    @property
-    def nodes(self) -> Iterable[Node]:
-        """Every expression that was made."""
-        return chain(self._interned.values(), self._spans.values())
-
-    @property
-    def num_nodes(self) -> int:
-        """How many expressions are kept."""
-        return len(self._interned) + len(self._spans)
-
-    def keep(self, nodes: Iterable[Node]) -> set[int]:
-        """Drop every expression that is not in one of `nodes`, and all rows. What else still
-        holds a dropped one may go on with it: it is made anew where it is needed, as another
-        expression of the same texts.
-
-        Returns:
-            The ids of those that stay.
-        """
-        bodies = [rule.body for rule in self._rules.values() if rule.body is not None]
-        kept = within([self.empty, self.epsilon, self.text, *bodies, *nodes])
-        for node in self.nodes:
-            node.forget_row()
-        self._interned = {key: node for key, node in self._interned.items() if node.id in kept}
-        self._spans = {key: node for key, node in self._spans.items() if node.id in kept}
-        self._followed, self._unions, self.searches = {}, {}, {}
-        self._dropped = self.num_made - self.num_nodes
-        return kept
-
-    def dissolve(self) -> None:
-        """Take apart what holds itself, so that it is freed at once: the collector of garbage holds
-        every thread while it looks at so many expressions. Nothing may be asked any more."""
-        for node in self.nodes:
-            node.dissolve()
-        for rule in self._rules.values():
-            rule.body = None
-        for known in (self._interned, self._spans, self._followed, self._unions, self.searches):
-            known.clear()
-
-    def _keep(self, key: Hashable, node: _Made) -> _Made:
-        self._interned[key] = node
-        return node
+        self._lasting.append(self.text)
 
     # Heads
 
