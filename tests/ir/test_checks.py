@@ -136,7 +136,7 @@ def test_a_model_that_takes_more_stays_open() -> None:
         ("seed", 2**63, "seed="),
         ("regex", 3, "as a string"),
         ("json_schema", "{", "not a JSON schema"),
-        ("json_schema", "[1]", "an object, true or false"),
+        ("json_schema", "[1]", "no object, true or false"),
         ("json_schema", object(), "pydantic model or a dataclass"),
         ("json_schema", {"a": {1, 2}}, "not a JSON schema"),
         ("json_schema", {"const": float("nan")}, "not a JSON schema"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.automaton_texts import texts_of
 from support.regexes import random_regex
 
 import sgc
@@ -42,7 +43,7 @@ def test_ends_are_those_of_all_texts(rng: random.Random) -> None:
         automaton = regex_automaton(random_regex(rng, 1))
     except ConstraintError:
         return
-    texts = automaton.texts(automaton.start, 200, 60)
+    texts = texts_of(automaton, automaton.start, 200, 60)
     ends = ends_of(automaton)
     if texts is None:
         return

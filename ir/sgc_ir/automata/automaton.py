@@ -69,7 +69,10 @@ class Automaton:
         self._limits = limits
         self._pool, start = build(make, limits)
         if not self._pool.is_alive(start):
-            raise ConstraintError("no text is legal under it", kind="unsatisfiable")
+            raise ConstraintError(
+                "no text is legal, since what it asks for contradicts itself; mend it",
+                kind="unsatisfiable",
+            )
         self._pool.restart_clock()
         self.tick = self._pool.tick
         self._in_step = False
@@ -148,10 +151,6 @@ class Automaton:
         if node.nullable:
             self.accepting[state] = True
         return state
-
-    def expanded(self, state: int) -> bool:
-        """Whether the row of `state` is known."""
-        return bool(self.row_of[state])
 
     @contextmanager
     def one_step(self) -> Iterator[None]:
@@ -339,28 +338,6 @@ class Automaton:
     def signature(self, state: int) -> bytes:
         """16 bytes that are equal only for states with equal texts, in every process."""
         return self._signatures.of(self._nodes[state])
-
-    def texts(self, state: int, limit: int, longest: int = 4096) -> list[bytes] | None:
-        """Every text from `state` on, sorted, where they are at most `limit` and none is longer
-        than `longest` bytes; else None."""
-        found: list[bytes] = []
-        stack = [(state, b"")]
-        seen = 0
-        while stack:
-            state, data = stack.pop()
-            seen += 1
-            if len(data) > longest or seen > 64 * limit + 4096:
-                return None
-            if self.is_accepting(state):
-                found.append(data)
-                if len(found) > limit:
-                    return None
-            for low, high, following in reversed(self.ways(state)):
-                if high - low >= limit:
-                    return None
-                for byte in range(high, low - 1, -1):
-                    stack.append((following, data + bytes([byte])))
-        return sorted(found)
 
     def run(self, state: int) -> CharRun | None:
         """How `state` stands before a run of characters, or None."""

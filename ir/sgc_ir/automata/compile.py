@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
 from sgc_ir.errors import ConstraintError
@@ -63,16 +63,28 @@ def constraint_key(params: SamplingParams) -> bytes:
     if params.dtype is not None:
         return _digest("regex", _dtype_regex(params))
     if params.json_schema is not None:
-        try:
-            schema = json.dumps(params.json_schema)  # the order of properties is that of the text
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ConstraintError(
-                f"the schema is no JSON data ({error})", kind="malformed"
-            ) from error
+        schema = json_text(params.json_schema)  # the order of properties is that of the text
         return _digest("schema", params.json_style or DEFAULT_STYLE, schema)
     if params.grammar is not None:
         return _digest("grammar", params.grammar)
     raise ValueError("these parameters have no constraint on their text")
+
+
+def json_text(schema: Any) -> str:
+    """A schema as JSON.
+
+    Raises:
+        ConstraintError: it is no JSON data ("malformed"), or nested too deeply ("limit").
+    """
+    try:
+        return json.dumps(schema)
+    except RecursionError as error:
+        raise ConstraintError("the schema is nested too deeply; flatten it", where="#") from error
+    except (TypeError, ValueError) as error:
+        raise ConstraintError(
+            f"the schema is no JSON data ({error}); give a dict of plain values, true or false",
+            kind="malformed",
+        ) from error
 
 
 def _regex(pattern: str, limits: Limits) -> Automaton:

@@ -376,7 +376,7 @@ class Reference(Node):
     def body(self) -> Node:
         if self.rule.body is None:
             raise ConstraintError(
-                f"rule {self.rule.name} is used and never defined", kind="malformed"
+                f"rule {self.rule.name} is used and never defined; define it", kind="malformed"
             )
         return self.rule.body
 

@@ -132,7 +132,9 @@ def _read_position(name: str, flags: int) -> Piece:
         return End("text")
     if name in ("AT_BOUNDARY", "AT_NON_BOUNDARY"):
         return Border(regex_chars.word(flags), name == "AT_NON_BOUNDARY")
-    raise ConstraintError(f"the anchor {name} is not supported", kind="unsupported")
+    raise ConstraintError(
+        f"the anchor {name} is not supported; write the regex without it", kind="unsupported"
+    )
 
 
 def _read_look(value: Any, negative: bool, flags: int, tick: _Tick) -> Piece:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.automaton_texts import texts_of
 from support.regexes import accepts
 
 from sgc_ir.automata.automaton import DEAD, UNKNOWN, Automaton
@@ -95,20 +96,20 @@ def test_final_states_are_those_that_nothing_leaves() -> None:
 )
 def test_finite_languages(pattern: str, texts: list[str]) -> None:
     automaton = regex_automaton(pattern)
-    assert automaton.texts(automaton.start, 64) == [text.encode() for text in texts]
+    assert texts_of(automaton, automaton.start, 64) == [text.encode() for text in texts]
 
 
 @pytest.mark.parametrize("pattern", ["a*", ".", "[a-z]{3}", "a+b", "(ab)*c", "a{65}|b{0,70}"])
 def test_large_languages_are_not_listed(pattern: str) -> None:
     automaton = regex_automaton(pattern)
-    assert automaton.texts(automaton.start, 64) is None
+    assert texts_of(automaton, automaton.start, 64) is None
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.sets(st.text("abé", max_size=5), min_size=1, max_size=20))
 def test_the_words_of_an_alternation_are_its_texts(words: set[str]) -> None:
     automaton = regex_automaton("|".join(map(re.escape, words)))
-    assert automaton.texts(automaton.start, 20) == sorted(word.encode() for word in words)
+    assert texts_of(automaton, automaton.start, 20) == sorted(word.encode() for word in words)
 
 
 def test_rows_say_what_ways_say() -> None:
@@ -124,11 +125,11 @@ def test_rows_say_what_ways_say() -> None:
 
 def test_states_are_unknown_until_they_are_expanded() -> None:
     automaton = regex_automaton("a[bc]{200}")  # more states than the first table holds
-    assert not automaton.expanded(automaton.start)
+    assert not automaton.row_of[automaton.start]
     assert (automaton.rows[automaton.row_of[automaton.start]] == UNKNOWN).all()
     state = by_rows(automaton, automaton.start, b"a" + b"b" * 199)
-    assert automaton.expanded(automaton.start)
-    assert not automaton.expanded(state)
+    assert automaton.row_of[automaton.start]
+    assert not automaton.row_of[state]
     assert (automaton.rows[automaton.row_of[state]] == UNKNOWN).all()
     assert accepts(automaton, "a" + "bc" * 100)
 
@@ -171,7 +172,7 @@ def test_the_rest_of_a_run_is_what_follows_it() -> None:
     automaton = regex_automaton(r'[\d]{1,3}", "b"')
     run = automaton.run(automaton.start)
     assert run is not None
-    assert automaton.texts(run.rest, 3) == [b'", "b"']
+    assert texts_of(automaton, run.rest, 3) == [b'", "b"']
 
 
 def test_equal_patterns_have_equal_digests_and_others_do_not() -> None:
@@ -202,7 +203,7 @@ def test_states_that_nobody_needs_are_dropped(pattern: str, piece: str) -> None:
         if at % 100 == 0:
             kept.keep([there, first])
             most = max(most, kept.num_bytes)
-            assert not kept.expanded(there)
+            assert not kept.row_of[there]
             assert whole.signature(here) == kept.signature(there)
             assert whole.forced(here) == (b"", here)
             ways = [(low, high) for low, high, _ in kept.ways(there)]

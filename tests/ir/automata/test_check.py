@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from sgc_ir.automata.automaton import Automaton
 from sgc_ir.automata.check import constraint_params, constraint_problem, facts_of
+from sgc_ir.automata.compile import constraint_automaton
+from sgc_ir.automata.schema.compile import schema_automaton
+from sgc_ir.automata.schema.source import schema_source
+from sgc_ir.errors import ConstraintError
 from sgc_ir.params import SamplingParams
 
 
@@ -69,3 +75,44 @@ def test_facts(params: SamplingParams, takes_nothing: bool) -> None:
 def test_parameters_of_a_constraint() -> None:
     assert constraint_params({"max_tokens": 3, "stop": ("a",)}) is None
     assert constraint_params({"regex": "a", "max_tokens": 3}) == SamplingParams(regex="a")
+
+
+class _Odd:
+    """No type that a schema can be made of."""
+
+
+_DEEP: dict[str, Any] = {}
+for _ in range(5000):
+    _DEEP = {"items": _DEEP}
+
+
+SCHEMAS = (_Odd(), _Odd, '{"a":', "[1]", {"a": {1}}, _DEEP, 3, len, {"$schema": 3})
+REGEXES = ("(a", "a(?!)", r"(a)\1", "(?>a)", "a**", "(?<=a*)b", "(" * 300, "a{2,1}", "[b-a]")
+GRAMMARS = (
+    *("", "start: a", 'start: start "x"', "start: /(/", "%import x.y", 'start: "a', "start: A"),
+    *("root ::= a", 'root ::= "a"{3,1}', "start: " + "(" * 900),
+)
+
+
+def _made(kind: str, source: Any) -> Automaton:
+    if kind == "json_schema":
+        return schema_automaton(schema_source(source))
+    return constraint_automaton(SamplingParams(**{kind: source}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        *(("json_schema", value) for value in SCHEMAS),
+        *(("regex", text) for text in REGEXES),
+        *(("grammar", text) for text in GRAMMARS),
+    ],
+)
+def test_messages_are_one_line_with_a_next_step(kind: str, source: Any) -> None:
+    with pytest.raises(ConstraintError) as caught:
+        _made(kind, source)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 400
+    assert not re.search(r"0x[0-9a-f]+|recursion|Traceback|RecursionError", message)
+    assert ";" in message  # the cause; what to do

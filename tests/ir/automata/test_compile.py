@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.automaton_texts import texts_of
 from support.regexes import accepts
 
 from sgc_ir.automata.automaton import DEAD, Automaton
@@ -45,7 +46,7 @@ def test_stops_that_are_held_back_end_a_number_as_text() -> None:
 
 def test_bools_are_two_words() -> None:
     automaton = automaton_of(dtype="bool")
-    assert automaton.texts(automaton.start, 9) == [b"False", b"True"]
+    assert texts_of(automaton, automaton.start, 9) == [b"False", b"True"]
 
 
 @given(st.text())

@@ -12,6 +12,7 @@ import interegular
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.automaton_texts import texts_of
 from support.regexes import compiled, random_regex, random_text
 
 from sgc_ir.automata.automaton import Automaton
@@ -203,7 +204,7 @@ def test_large_automata_are_refused() -> None:
 
 def test_every_text_of_a_finite_language_is_in_the_view() -> None:
     def texts(automaton: Automaton) -> list[bytes]:
-        found = automaton.texts(automaton.start, 64)
+        found = texts_of(automaton, automaton.start, 64)
         assert found is not None
         return found
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.automaton_texts import texts_of
 from support.regexes import accepts, compare, compiled, random_regex
 
 from sgc_ir.automata import regex_chars
@@ -227,7 +228,7 @@ def test_the_empty_text_has_no_border() -> None:
 
 def test_two_surrogates_are_no_character() -> None:
     automaton = regex_automaton(r"\ud83d\ude00|ok")
-    assert automaton.texts(automaton.start, 5) == [b"ok"]
+    assert texts_of(automaton, automaton.start, 5) == [b"ok"]
 
 
 @pytest.mark.parametrize("pattern", ["[[a]", "[+--]", "[a&&b]", "[a~~b]", "[a||b]"])

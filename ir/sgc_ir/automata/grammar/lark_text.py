@@ -171,7 +171,9 @@ class _Reader:
             else:
                 self._literals[name] = tree
             return Word(name)
-        raise ConstraintError(f"{kind} is not supported in a rule", kind="unsupported")
+        raise ConstraintError(
+            f"{kind} is not supported in a rule; write the rule without it", kind="unsupported"
+        )
 
     # Terminals
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 from sgc_ir.automata.automaton import Automaton
+from sgc_ir.automata.compile import json_text
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
 from sgc_ir.automata.nodes import Node
 from sgc_ir.automata.pool import Pool
@@ -49,12 +49,7 @@ def schema_digest(schema: Any, style: str) -> bytes:
         ConstraintError: no JSON data ("malformed"), or too large ("limit").
     """
     check_size(schema)
-    try:
-        data = json.dumps(schema, ensure_ascii=True)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ConstraintError(
-            f"not plain JSON data: {error}; give a dict, true or false", kind="malformed"
-        ) from error
+    data = json_text(schema)
     return hashlib.sha256(f"{_VERSION}\0{style}\0{data}".encode()).digest()
 
 

@@ -98,7 +98,9 @@ class ArrayCounts:
                     order.append(after)
                 before[after].append(state)
             if len(order) > _MAX_STATES:
-                raise ConstraintError("contains and the lengths of the array are too large")
+                raise ConstraintError(
+                    "contains and the lengths of the array have too many cases; make them smaller"
+                )
         stack = [state for state in order if self.ends(state)]
         while stack:
             state = stack.pop()

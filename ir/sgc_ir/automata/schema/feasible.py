@@ -65,7 +65,7 @@ class Feasible:
                     self._met.add(goal)
                     changed = True
         for goal in order:
-            self._check_sizes(self.forms.of(goal))
+            self._check_sizes(self.forms.of(goal), goal)
         return start in self._met
 
     def _below(self, start: Goal) -> list[Goal]:
@@ -139,7 +139,7 @@ class Feasible:
                 return False
         return sum(met) + free >= plan.low
 
-    def _check_sizes(self, form: Form) -> None:
+    def _check_sizes(self, form: Form, goal: Goal) -> None:
         """Refuse objects that need more members than are named, and could have them."""
         for cell in form.objects:
             for one in self.plans.choices(cell) if cell.low > 1 else ():
@@ -150,6 +150,7 @@ class Feasible:
                         f"minProperties {plan.low} needs several members that no keyword names; "
                         "declare them in properties",
                         kind="unsupported",
+                        where=self.forms.where(goal),
                     )
 
     # Two forms

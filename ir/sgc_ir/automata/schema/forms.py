@@ -68,6 +68,10 @@ class Forms:
             self._goals[goal] = found
         return found
 
+    def where(self, goal: Goal) -> str:
+        """The pointer of a schema that `goal` speaks of."""
+        return min((self.document.schema(number)[1] for number, _ in goal), key=len, default="#")
+
     @property
     def busy(self) -> bool:
         """Whether a form is being made: those of the schemas around it are not known yet."""

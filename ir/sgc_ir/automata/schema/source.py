@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from sgc_ir.automata.schema.size import check_size
 from sgc_ir.errors import ConstraintError
+
+_TAKEN = "give a dict, true or false, JSON text, a pydantic model or a dataclass"
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def schema_source(value: Any) -> dict[str, Any] | bool:
@@ -26,12 +30,15 @@ def schema_source(value: Any) -> dict[str, Any] | bool:
         return value
     try:
         data = _data(value)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise _no_schema(" ".join(str(error).split()) or type(error).__name__) from error
+    except RecursionError as error:
+        raise ConstraintError("the JSON schema is nested too deeply; flatten it") from error
+    except (ValueError, TypeError) as error:
+        reason = _ADDRESS.sub("", " ".join(str(error).split())) or type(error).__name__
+        raise _no_schema(f"{reason[:200]}; {_TAKEN}") from error
     if not isinstance(data, dict | bool):
-        raise _no_schema("a JSON schema is an object, true or false")
+        raise _no_schema("it is no object, true or false; mend it")
     if isinstance(data, dict) and not isinstance(data.get("$schema", ""), str):
-        raise _no_schema("$schema of a JSON schema is a string")
+        raise _no_schema("$schema is no string; mend it")
     return data
 
 
@@ -53,7 +60,7 @@ def _of_type(value: Any) -> Any:
     from pydantic.errors import PydanticUserError
 
     if not isinstance(value, type) and not hasattr(value, "__origin__"):
-        raise TypeError("expected a schema (dict), a pydantic model or a dataclass")
+        raise TypeError(f"it is of type {type(value).__name__}")
     try:
         return _closed(TypeAdapter(value).json_schema())
     except PydanticUserError as error:
