@@ -20,6 +20,7 @@ from sgc_runtime.constraints.canonical import Canonical
 from sgc_runtime.constraints.jump import Planner
 from sgc_runtime.constraints.matcher import Matcher
 from sgc_runtime.constraints.token_masks import TokenMasks
+from sgc_runtime.constraints.token_trie import TokenTrie
 from sgc_runtime.constraints.vocabulary import Vocabulary
 from sgc_runtime.sampling.healing import TokenPrefixes
 from sgc_runtime.tokenizer.token_bytes import byte_alphabet
@@ -71,7 +72,7 @@ class Bench:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        self.vocabulary = Vocabulary.of(tokenizer)
+        self.vocabulary = Vocabulary(TokenTrie.of(tokenizer))
         self.canonical = Canonical(tokenizer)
         self.prefixes = TokenPrefixes(tokenizer.token_bytes, tokenizer.vocab_size)
 

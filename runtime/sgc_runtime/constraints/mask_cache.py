@@ -31,7 +31,6 @@ class MaskCache:
 
     Attributes:
         num_bytes: memory taken now.
-        made: how many masks were put in.
     """
 
     def __init__(self, budget_bytes: int) -> None:
@@ -40,17 +39,12 @@ class MaskCache:
         self._masks: OrderedDict[bytes, _Content] = OrderedDict()
         self._contents: dict[bytes, _Content] = {}
         self.num_bytes = 0
-        self.made = 0
 
     def __len__(self) -> int:
         return len(self._masks)
 
-    @property
-    def num_distinct(self) -> int:
-        """How many different masks."""
-        return len(self._contents)
-
     def get(self, name: bytes) -> Int32 | None:
+        """The mask of a name, if it is here."""
         with self._lock:
             found = self._masks.get(name)
             if found is None:
@@ -72,7 +66,6 @@ class MaskCache:
             content.names += 1
             self._masks[name] = content
             self.num_bytes += _ENTRY_BYTES
-            self.made += 1
             while self.num_bytes > self._budget and len(self._masks) > 1:
                 self._drop_oldest()
             return content.mask

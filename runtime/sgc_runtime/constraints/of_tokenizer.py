@@ -12,16 +12,13 @@ from sgc_runtime.constraints.canonical import Canonical, Encoder
 from sgc_runtime.constraints.compiler import ConstraintCompiler, Tools
 from sgc_runtime.constraints.fewest import Fewest, fewest_tokens
 from sgc_runtime.constraints.mask_files import MaskFiles
-from sgc_runtime.constraints.token_trie import TokenTrie
+from sgc_runtime.constraints.token_trie import TokenSource, TokenTrie
 from sgc_runtime.constraints.vocabulary import Vocabulary
 from sgc_runtime.sampling.healing import TokenPrefixes
 
 
-class ConstraintTokenizer(Encoder, Protocol):
+class ConstraintTokenizer(Encoder, TokenSource, Protocol):
     """What constraints need of a tokenizer."""
-
-    @property
-    def vocab_size(self) -> int: ...
 
 
 def constraint_tools(
@@ -35,10 +32,9 @@ def constraint_tools(
         num_ids: ids that the model may choose (default: all).
         prefixes: those of these ids, where they are known already.
     """
-    count = tokenizer.vocab_size if num_ids is None else num_ids
-    trie = TokenTrie([tokenizer.token_bytes(token) for token in range(count)])
+    trie = TokenTrie.of(tokenizer, num_ids)
     vocabulary = Vocabulary(trie, files=MaskFiles(cache_dir() / "masks"))
-    known = prefixes or TokenPrefixes(tokenizer.token_bytes, count)
+    known = prefixes or TokenPrefixes(tokenizer.token_bytes, len(trie.tokens))
     return Tools(vocabulary, Canonical(tokenizer), known)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from functools import cached_property
 from typing import Protocol
 
@@ -21,8 +20,7 @@ class TokenSource(Protocol):
     @property
     def vocab_size(self) -> int: ...
 
-    @property
-    def token_bytes(self) -> Callable[[int], bytes]: ...
+    def token_bytes(self, token_id: int) -> bytes: ...
 
 
 class TokenTrie:
@@ -33,26 +31,20 @@ class TokenTrie:
 
     Attributes:
         tokens: the same.
-        vocab_size: number of ids.
         table: the trie, for the walks.
         digest: equal for equal `tokens`.
     """
 
     def __init__(self, tokens: list[bytes]) -> None:
         self.tokens = tokens
-        self.vocab_size = len(tokens)
         self.table = trie_table(tokens)
         self.digest = _digest(tokens)
 
     @classmethod
-    def of(cls, tokenizer: TokenSource) -> TokenTrie:
-        """The trie of a tokenizer's whole vocabulary."""
-        return cls([tokenizer.token_bytes(token) for token in range(tokenizer.vocab_size)])
-
-    @property
-    def num_words(self) -> int:
-        """int32 words of a mask."""
-        return self.table.num_words
+    def of(cls, tokenizer: TokenSource, num_ids: int | None = None) -> TokenTrie:
+        """The trie of the first `num_ids` tokens of a tokenizer (default: all)."""
+        count = tokenizer.vocab_size if num_ids is None else num_ids
+        return cls([tokenizer.token_bytes(token) for token in range(count)])
 
     def holding(self, part: bytes) -> list[int]:
         """The tokens that hold `part`, in order."""

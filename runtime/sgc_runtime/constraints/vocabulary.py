@@ -14,7 +14,7 @@ from sgc_kernels.masks.select import Walks, select_walks
 from sgc_runtime.constraints.mask_cache import MaskCache
 from sgc_runtime.constraints.mask_files import MaskFiles
 from sgc_runtime.constraints.run_tables import RunTable
-from sgc_runtime.constraints.token_trie import TokenSource, TokenTrie
+from sgc_runtime.constraints.token_trie import TokenTrie
 
 _TABLES_BYTES = 128 << 20
 
@@ -72,16 +72,6 @@ class Vocabulary:
         self._making: dict[tuple[int, int], Lock] = {}
         self._make_common(common)
         trie.prepare()
-
-    @classmethod
-    def of(
-        cls,
-        tokenizer: TokenSource,
-        budget_bytes: int = 256 << 20,
-        files: MaskFiles | None = None,
-    ) -> Vocabulary:
-        """Of a whole tokenizer."""
-        return cls(TokenTrie.of(tokenizer), budget_bytes, files)
 
     @property
     def num_bytes(self) -> int:

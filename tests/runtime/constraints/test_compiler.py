@@ -22,6 +22,7 @@ from sgc_ir.params import SamplingParams
 from sgc_runtime.constraints import compiler as module
 from sgc_runtime.constraints.canonical import Canonical
 from sgc_runtime.constraints.compiler import ConstraintCompiler, Tools
+from sgc_runtime.constraints.token_trie import TokenTrie
 from sgc_runtime.constraints.vocabulary import Vocabulary
 from sgc_runtime.sampling.healing import TokenPrefixes
 from sgc_runtime.tokenizer.tokenizer import Tokenizer
@@ -35,7 +36,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 @pytest.fixture(scope="module")
 def tools(tokenizer: Tokenizer) -> Tools:
     prefixes = TokenPrefixes(tokenizer.token_bytes, tokenizer.vocab_size)
-    return Tools(Vocabulary.of(tokenizer), Canonical(tokenizer), prefixes)
+    return Tools(Vocabulary(TokenTrie.of(tokenizer)), Canonical(tokenizer), prefixes)
 
 
 @pytest.fixture

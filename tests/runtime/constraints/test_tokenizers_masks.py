@@ -12,6 +12,7 @@ from support.tokenizer import KINDS, Kind, save_directory
 from benchmarks.common.constraint_cases import Case, regex_cases
 from sgc_ir.automata.regex import regex_automaton
 from sgc_runtime.constraints.token_masks import TokenMasks
+from sgc_runtime.constraints.token_trie import TokenTrie
 from sgc_runtime.constraints.vocabulary import Vocabulary
 from sgc_runtime.models import DEFAULT_MODEL, resolve
 from sgc_runtime.tokenizer.tokenizer import Tokenizer, load_tokenizer
@@ -37,8 +38,8 @@ def check(tokenizer: Tokenizer, vocabulary: Vocabulary, case: Case) -> None:
 def test_texts_of_all_cases(kind: Kind, tmp_path: Path) -> None:
     save_directory(kind, tmp_path)
     tokenizer = load_tokenizer(tmp_path)
-    vocabulary = Vocabulary.of(tokenizer)
-    assert vocabulary.trie.vocab_size == tokenizer.vocab_size
+    vocabulary = Vocabulary(TokenTrie.of(tokenizer))
+    assert len(vocabulary.trie.tokens) == tokenizer.vocab_size
     for case in CASES:
         check(tokenizer, vocabulary, case)
 
@@ -48,7 +49,7 @@ def test_byte_tokens_stand_beside_the_characters_they_spell(tmp_path: Path) -> N
     save_directory(next(kind for kind in KINDS if kind.name == "gemma"), tmp_path)
     vocab = json.loads((tmp_path / "tokenizer.json").read_text())["model"]["vocab"]
     tokenizer = load_tokenizer(tmp_path)
-    vocabulary = Vocabulary.of(tokenizer)
+    vocabulary = Vocabulary(TokenTrie.of(tokenizer))
     automaton = regex_automaton("a日?")
     masks = TokenMasks(automaton, vocabulary)
     assert {vocab["a"], vocab["<0x61>"]} <= allowed(masks.mask(automaton.start))
@@ -80,4 +81,4 @@ def test_masks_of_the_default_model_against_every_token(
 @pytest.fixture(scope="module")
 def default() -> tuple[Tokenizer, Vocabulary]:
     tokenizer = load_tokenizer(resolve(DEFAULT_MODEL))
-    return tokenizer, Vocabulary.of(tokenizer)
+    return tokenizer, Vocabulary(TokenTrie.of(tokenizer))
