@@ -14,13 +14,13 @@ from support.masks import WORDS
 from sgc_kernels.masks import reference
 from sgc_kernels.masks.apply import apply_token_mask
 from sgc_kernels.masks.apply import reference as apply_reference
-from sgc_kernels.masks.select import ReferenceWalks, compiled_masks
+from sgc_kernels.masks.select import Walks, compiled_masks
 from sgc_kernels.masks.trie_table import NEVER, UNKNOWN, Int32
 from sgc_runtime.constraints.token_trie import trie_table
 
 CODE = compiled_masks()
 TRIE = trie_table(WORDS)
-WALKS = [pytest.param(ReferenceWalks(), id="numpy")]
+WALKS = [pytest.param(reference, id="numpy")]
 if CODE is not None:
     WALKS.append(pytest.param(CODE, id="compiled"))
 
@@ -52,7 +52,7 @@ class Table:
 
 @pytest.mark.parametrize("walks", WALKS)
 @pytest.mark.parametrize("seed", range(8))
-def test_walks(walks: ReferenceWalks, seed: int) -> None:
+def test_walks(walks: Walks, seed: int) -> None:
     table, words = Table(seed, 9), TRIE.empty_words()
     words[0] = 1  # what is set stays set
     walks.walk(TRIE, table, np.array([[0, TRIE.num_nodes, 0]], np.int32), words)
@@ -64,7 +64,7 @@ def test_walks(walks: ReferenceWalks, seed: int) -> None:
 
 
 @pytest.mark.parametrize("walks", WALKS)
-def test_walks_of_several_spans(walks: ReferenceWalks) -> None:
+def test_walks_of_several_spans(walks: Walks) -> None:
     """Subtrees from states of their own, one of them twice."""
     table, words = Table(3, 6), TRIE.empty_words()
     nodes = [int(n) for n in np.flatnonzero(TRIE.edge >> 8 == 1)[::3]]
@@ -152,7 +152,7 @@ def test_numpy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(select, "host_target", lambda: Target("other", frozenset()))
     select.compiled_masks.cache_clear()
-    assert select.select_walks().walk is reference.walk
+    assert select.select_walks() is reference
     logits = torch.zeros(1, 40)
     apply_token_mask(logits, torch.tensor([[5]], dtype=torch.int32))
     assert torch.isfinite(logits).nonzero()[:, 1].tolist() == [0, 2]

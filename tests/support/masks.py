@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sgc_ir.automata.automaton import DEAD, Automaton
-from sgc_kernels.masks.select import ReferenceWalks, select_walks
+from sgc_kernels.masks import reference
+from sgc_kernels.masks.select import select_walks
 from sgc_runtime.constraints.token_masks import TokenMasks
 from sgc_runtime.constraints.token_trie import TokenTrie
 from sgc_runtime.constraints.vocabulary import Vocabulary
@@ -44,9 +45,7 @@ WORDS = [
 def vocabularies(tokens: list[bytes]) -> list[Vocabulary]:
     """With compiled walks where the CPU allows, and with NumPy's."""
     trie = TokenTrie(tokens)
-    return [
-        Vocabulary(trie, walks=walks, common=()) for walks in (select_walks(), ReferenceWalks())
-    ]
+    return [Vocabulary(trie, walks=walks, common=()) for walks in (select_walks(), reference)]
 
 
 def tokens_of(words: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:

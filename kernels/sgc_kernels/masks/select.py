@@ -28,7 +28,7 @@ _NAMES = ("walk", "run", "scan", *(f"apply_{str(dtype)[6:]}" for dtype in MINUS_
 
 
 class Walks(Protocol):
-    """What token masks are made with."""
+    """What token masks are made with; the module `reference` says what each function does."""
 
     def walk(
         self,
@@ -54,17 +54,9 @@ class Walks(Protocol):
     ) -> RunScan: ...
 
 
-class ReferenceWalks:
-    """NumPy's."""
-
-    walk = staticmethod(reference.walk)
-    run = staticmethod(reference.run)
-    scan = staticmethod(reference.scan)
-
-
 def select_walks() -> Walks:
     """The compiled walks, else NumPy's."""
-    return compiled_masks() or ReferenceWalks()
+    return compiled_masks() or reference
 
 
 @functools.cache
