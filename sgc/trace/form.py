@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sgc.lang.primitives import is_symbolic
 from sgc_ir.graph import Param
 from sgc_ir.types import check_value, parse_type
 
@@ -111,6 +112,8 @@ def form_of_gen(params: Mapping[str, Any]) -> Form:
     """The form of what a gen with these parameters writes."""
     samples = params.get("n", 1)
     if type(samples) is not int:
+        return UNKNOWN
+    if is_symbolic(params.get("json_schema")):
         return UNKNOWN
     if "json_schema" in params:
         from sgc.trace.schema_form import form_of_schema

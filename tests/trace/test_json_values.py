@@ -173,3 +173,27 @@ def _has(value: Any, form: Form) -> bool:
     if form.kind and not isinstance(value, kinds[form.kind]):  # type: ignore[arg-type]
         return False
     return all(name in value and _has(value[name], inner) for name, inner in form.fields)
+
+
+@sgc.function
+def asked(s, schema: dict, item: dict):
+    s += sgc.gen("a", json_schema=schema)
+    s += sgc.gen("b", json_schema={"type": "array", "items": item}, json_style="compact")
+    return s["a"], s["b"]
+
+
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+def test_schemas_may_be_known_to_the_run_only(mode: str) -> None:
+    seen: list[Any] = []
+
+    def reply_to(prompt: str, params: sgc.SamplingParams) -> str:
+        seen.append(params.json_schema)
+        return "[7]" if params.json_style else '{"n": 1}'
+
+    schema, item = {"properties": {"n": {"type": "integer"}}}, {"type": "integer"}
+    backend = ScriptedBackend(reply_to)
+    state = asked.run(schema=schema, item=item, backend=backend, mode=mode)
+    assert state.value == ({"n": 1}, [7])
+    assert seen == [schema, {"type": "array", "items": item}]
+    with pytest.raises(sgc.GenerationError, match="#/items/type: a type is one of"):
+        asked.run(schema=schema, item={"type": "whole"}, backend=backend, mode=mode)
