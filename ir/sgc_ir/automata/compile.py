@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from sgc_ir.automata.digest import language_digest
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
 from sgc_ir.errors import ConstraintError
 from sgc_ir.params import SamplingParams
@@ -59,14 +59,14 @@ def constraint_key(params: SamplingParams) -> bytes:
         ValueError: `params` have no constraint on their text.
     """
     if params.regex is not None:
-        return _digest("regex", params.regex)
+        return language_digest("regex", params.regex)
     if params.dtype is not None:
-        return _digest("regex", _dtype_regex(params))
+        return language_digest("regex", _dtype_regex(params))
     if params.json_schema is not None:
         schema = json_text(params.json_schema)  # the order of properties is that of the text
-        return _digest("schema", params.json_style or DEFAULT_STYLE, schema)
+        return language_digest("schema", params.json_style or DEFAULT_STYLE, schema)
     if params.grammar is not None:
-        return _digest("grammar", params.grammar)
+        return language_digest("grammar", params.grammar)
     raise ValueError("these parameters have no constraint on their text")
 
 
@@ -99,11 +99,3 @@ def _dtype_regex(params: SamplingParams) -> str:
     if number is None:
         return _WORDS[params.dtype]
     return f"({number})" + (_ONE_STOP if params.min_tokens > 0 else _GOES_ON)
-
-
-def _digest(*parts: str) -> bytes:
-    found = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        found.update(len(data).to_bytes(8, "little") + data)
-    return found.digest()

@@ -10,14 +10,13 @@ automaton reaches it. Nothing is unrolled.
 
 from __future__ import annotations
 
-import hashlib
 import sys
-import unicodedata
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from sgc_ir.automata.automaton import Automaton
 from sgc_ir.automata.builder import Builder
+from sgc_ir.automata.digest import language_digest
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
 from sgc_ir.automata.nodes import Node
 from sgc_ir.automata.pool import Pool
@@ -51,13 +50,8 @@ def regex_automaton(pattern: str, limits: Limits = DEFAULT_LIMITS) -> Automaton:
         ConstraintError: `pattern` is malformed, uses a construct that is not supported (named in
             the message), matches no text that UTF-8 can hold, or passes a limit.
     """
-    return Automaton(lambda pool: regex_expression(pool, pattern), _digest(pattern), limits)
-
-
-def _digest(pattern: str) -> bytes:
-    """Names what `pattern` means to the running Python."""
-    meaning = f"regex\0{sys.version_info[:2]}\0{unicodedata.unidata_version}\0{pattern}"
-    return hashlib.sha256(meaning.encode("utf-8", "surrogatepass")).digest()
+    digest = language_digest("regex", pattern)
+    return Automaton(lambda pool: regex_expression(pool, pattern), digest, limits)
 
 
 def regex_expression(pool: Pool, pattern: str) -> Node:
@@ -69,7 +63,8 @@ def regex_expression(pool: Pool, pattern: str) -> Node:
     try:
         pool.tick(len(pattern))
         tree, flags = parse(pattern, pool.limits)
-        return piece_expression(pool, read(tree, flags, pool.tick), _digest(pattern).hex())
+        name = language_digest("regex", pattern).hex()
+        return piece_expression(pool, read(tree, flags, pool.tick), name)
     except RecursionError:
         raise ConstraintError("the regex nests too many groups or anchors; flatten it") from None
 

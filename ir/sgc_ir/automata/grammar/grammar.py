@@ -6,11 +6,8 @@ and end wherever the rules allow, and the priorities of terminals and rules do n
 
 from __future__ import annotations
 
-import hashlib
-import sys
-import unicodedata
-
 from sgc_ir.automata.automaton import Automaton
+from sgc_ir.automata.digest import language_digest
 from sgc_ir.automata.grammar.forms import Grammar
 from sgc_ir.automata.grammar.gbnf_text import is_gbnf, read_gbnf
 from sgc_ir.automata.grammar.lark_text import read_lark
@@ -35,7 +32,8 @@ def grammar_automaton(text: str, limits: Limits = DEFAULT_LIMITS) -> Automaton:
             the message), derives no text, or passes a limit.
     """
     grammar = read_grammar(text, limits)
-    return Automaton(lambda pool: _expression(pool, grammar), _digest(text), limits)
+    digest = language_digest("grammar", text)
+    return Automaton(lambda pool: _expression(pool, grammar), digest, limits)
 
 
 def read_grammar(text: str, limits: Limits = DEFAULT_LIMITS) -> Grammar:
@@ -59,9 +57,3 @@ def _expression(pool: Pool, grammar: Grammar) -> Node:
         return expression_of(pool, grammar)
     except RecursionError:
         raise ConstraintError("the grammar nests too many groups; flatten it") from None
-
-
-def _digest(text: str) -> bytes:
-    """Names what `text` means to the running Python."""
-    meaning = f"grammar\0{sys.version_info[:2]}\0{unicodedata.unidata_version}\0{text}"
-    return hashlib.sha256(meaning.encode("utf-8", "surrogatepass")).digest()

@@ -16,9 +16,9 @@ and repetitions are choices between going on and stopping, in the order of their
 
 from __future__ import annotations
 
-import hashlib
 from functools import lru_cache
 
+from sgc_ir.automata.digest import language_digest
 from sgc_ir.automata.grammar.confined import check_confined
 from sgc_ir.automata.grammar.decided import is_decided
 from sgc_ir.automata.grammar.filled import filled
@@ -57,7 +57,7 @@ def terminal_pattern(pool: Pool, regex: str) -> Node:
 
 
 def _name(regex: str) -> str:
-    return hashlib.sha256(f"terminal\0{regex}".encode("utf-8", "surrogatepass")).hexdigest()
+    return language_digest("terminal", regex).hex()
 
 
 @lru_cache(maxsize=256)

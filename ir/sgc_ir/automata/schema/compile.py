@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from sgc_ir.automata.automaton import Automaton
 from sgc_ir.automata.compile import json_text
+from sgc_ir.automata.digest import language_digest
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
 from sgc_ir.automata.nodes import Node
 from sgc_ir.automata.pool import Pool
@@ -20,8 +20,6 @@ from sgc_ir.automata.schema.size import check_size
 from sgc_ir.automata.schema.strings import StringTexts
 from sgc_ir.automata.schema.style import Level, style_named
 from sgc_ir.errors import ConstraintError
-
-_VERSION = "schema 3"
 
 
 def schema_automaton(
@@ -49,8 +47,7 @@ def schema_digest(schema: Any, style: str) -> bytes:
         ConstraintError: no JSON data ("malformed"), or too large ("limit").
     """
     check_size(schema)
-    data = json_text(schema)
-    return hashlib.sha256(f"{_VERSION}\0{style}\0{data}".encode()).digest()
+    return language_digest("schema", style, json_text(schema))
 
 
 def schema_expression(pool: Pool, schema: Any, style: str = "spaced") -> Node:
