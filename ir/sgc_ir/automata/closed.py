@@ -78,6 +78,7 @@ class _Search:
         while stack:
             state, data = stack.pop()
             self._steps -= 1
+            automaton.tick()
             if state == meeting:
                 found.append(data)
                 continue

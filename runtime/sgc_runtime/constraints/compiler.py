@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sgc_ir.automata.compile import constraint_automaton, constraint_key
-from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits, OutOfTime
+from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits, OutOfTime, at_each_look
 from sgc_ir.errors import BackendError, ConstraintError, SgcError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.constraints.canonical import Canonical
@@ -110,7 +110,7 @@ class ConstraintCompiler:
     @property
     def tools(self) -> Tools:
         """What the constraints share; takes a moment the first time."""
-        with self._tools_lock:
+        with self._tools_lock, at_each_look(_go_on):  # not cut off: all others wait for it too
             if self._tools is None:
                 self._tools = self._make_tools()
                 freeze_what_is_loaded()
@@ -183,9 +183,8 @@ class ConstraintCompiler:
     # -- in the threads -----------------------------------------------------------------------
 
     def _work(self, params: SamplingParams, known: _Known) -> Callable[[], None]:
-        tools = self.tools  # not cut off: all others wait for it too
         try:
-            result: Planner | SgcError = self._compile(params, tools)
+            result: Planner | SgcError = self._compile(params, self.tools)
         except SgcError as error:
             result = _without_traceback(error)
         except Exception as error:
@@ -239,6 +238,10 @@ class ConstraintCompiler:
                 known.until = _forgotten(error)
         for known in found:
             known.fail(error)
+
+
+def _go_on() -> None:
+    """For those who are not to be looked after."""
 
 
 def _forgotten(result: Planner | SgcError) -> float | None:

@@ -14,13 +14,13 @@ of them reaches beyond:
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
 
 from sgc_ir.automata.closed import ClosedSet
+from sgc_ir.automata.limits import OutOfTime, SliceEnded, time_slice
 from sgc_ir.params import SamplingParams
 from sgc_runtime.constraints.canonical import Window
 from sgc_runtime.constraints.jump import Planner
@@ -35,7 +35,9 @@ FEW_TOKENS = 512  # of any number of texts, shared ones counted once
 
 _TAIL = 64  # bytes of the forced text behind a set that are scored with it
 _SEARCHED = 512  # states
-_SEARCH_S = 0.5
+_TRIED = 8192  # texts that are encoded
+_MOST_S = 3.0  # processor time of the search
+_ENCODE = 16  # pieces of work (`Watch.tick`) that encoding a text is counted as
 _PLACES = 4096
 _TOLD = 64  # texts whose probabilities are told
 
@@ -84,6 +86,8 @@ class ClosedSets:
         self._end_ids = tuple(sorted(end_ids))
         self._stops = [stop.encode() for stop in stops]
         self._found: Memo[_Place, OptionSet | None] = Memo(_PLACES)
+        self._encoded: Memo[tuple[Window, bytes], _Ids | None] = Memo(_PLACES)
+        self._num_encoded = 0
 
     def at(self, matcher: Matcher) -> OptionSet | None:
         """The set that begins where `matcher` is, nothing being forced there; the one that
@@ -96,18 +100,27 @@ class ClosedSets:
         return found._replace(num_kept=len(matcher.ids) - len(place.window.ids))
 
     def any_within_reach(self) -> bool:
-        """Whether some state has a set, so far as can be said in short time: False is certain."""
-        with self._planner.inside():
-            return self._search()
+        """Whether some state has a set, so far as little work says: False is certain.
+
+        Raises:
+            ConstraintError: it takes longer than is allowed at all.
+        """
+        try:
+            with self._planner.inside(), time_slice(_MOST_S):
+                return self._search()
+        except SliceEnded:
+            raise OutOfTime(
+                f"looking for places with few texts takes more than {_MOST_S:g} s; "
+                "make the constraint smaller"
+            ) from None
 
     # -- below ----------------------------------------------------------------------------------
 
     def _search(self) -> bool:
         automaton, lock = self._planner.masks.automaton, self._planner.masks.lock
         seen, queue = {automaton.start}, [automaton.start]
-        deadline = time.monotonic() + _SEARCH_S
         for state in queue:
-            if len(seen) > _SEARCHED or time.monotonic() > deadline:
+            if len(seen) > _SEARCHED or self._num_encoded > _TRIED:
                 return True
             data = self._planner.run(state).data
             behind = self._planner.walk(state, data[: whole_characters(data)])
@@ -196,7 +209,12 @@ class ClosedSets:
         return ends
 
     def _encode(self, window: Window, data: bytes) -> _Ids | None:
-        return self._canonical.encode_behind(window, data) if data else window.ids
+        return self._encoded.find((window, data), self._encode_behind) if data else window.ids
+
+    def _encode_behind(self, key: tuple[Window, bytes]) -> _Ids | None:
+        self._planner.masks.automaton.tick(_ENCODE)
+        self._num_encoded += 1
+        return self._canonical.encode_behind(*key)
 
 
 class _Place(NamedTuple):

@@ -148,6 +148,20 @@ class Matcher:
             after = self._automaton.walk(self._automaton.start, text.encode())
         return after != DEAD and self._automaton.is_accepting(after)
 
+    def is_legal(self, num_ids: int, more: bytes) -> bool | None:
+        """Whether the text of the first `num_ids` ids and `more`, which the next id begins with, is
+        legal as a whole; None where that is not known any more.
+
+        Args:
+            num_ids: so many that nothing is missing in front of the constraint's own text.
+        """
+        state = self._states[num_ids]
+        assert state >= 0
+        if more and num_ids < len(self.ids) - _HELD:
+            return None
+        state = self._planner.walk(state, more) if more else state
+        return state != DEAD and self._automaton.is_accepting(state)
+
     def mask(self) -> Int32:
         """The tokens that may come next, see `TokenMasks.mask`; EOS is never in it."""
         state = self._states[-1]

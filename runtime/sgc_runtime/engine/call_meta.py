@@ -51,18 +51,6 @@ def _entry(loaded: LoadedEngine, token: int, logprob: float) -> dict[str, Any]:
     return {"id": token, "token": text, "logprob": logprob}
 
 
-def is_complete(request: Request) -> bool:
-    """Whether the text of a gen that has ended is all that its constraint asks for."""
-    watcher, guide, row = request.watcher, request.guide, request.row
-    assert watcher is not None
-    assert row is not None
-    if guide is None or watcher.finish_reason == "constraint":
-        return True
-    if watcher.finish_reason == "length" and row.params.reads_value:
-        return False
-    return not watcher.pending and guide.matcher.accepts(watcher.text)
-
-
 def warn_of_fight(loaded: LoadedEngine, call: Call, request: Request) -> None:
     """Say once a node that the model would hardly have said what its constraint allows."""
     row = request.row

@@ -10,8 +10,9 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from sgc_ir.errors import BackendError, SgcError
+from sgc_ir.errors import BackendError, ConstraintError, SgcError
 from sgc_runtime.cache.prefix_cache import PrefixCache
+from sgc_runtime.engine.completeness import is_complete
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.metrics import Metrics
 from sgc_runtime.engine.prompt_trie import PromptTrie
@@ -136,11 +137,16 @@ class EngineCore:
 
     def _end_generation(self, request: Request) -> None:
         assert request.watcher is not None
+        try:
+            complete = is_complete(request)
+        except ConstraintError as exc:
+            self._fail(request, exc)
+            return
         kept = request.num_prompt + request.watcher.num_kept_output
         made = min(kept, request.num_computed)  # not the last token's KV, nor that of forced ones
         if made > request.num_prompt:
             self.trie.add_made(request.tokens[:made].copy(), request.num_prompt)
-        self._end(request, made)
+        self._end(request, made, complete)
 
     def _take_scores(
         self, scoring: Sequence[tuple[Request, int, int]], logits: torch.Tensor
@@ -173,11 +179,12 @@ class EngineCore:
             self.trie.add_made(request.tokens[:kept].copy(), request.num_linear)
             self._end(request, kept)
 
-    def _end(self, request: Request, num_kept: int) -> None:
+    def _end(self, request: Request, num_kept: int, complete: bool = True) -> None:
         request.times.end()
         self.scheduler.drop(request, num_kept)
         self.open.discard(request)
-        request.on_done(request, Outcome(request.anchor, request.cached_tokens or 0))
+        outcome = Outcome(request.anchor, request.cached_tokens or 0, complete=complete)
+        request.on_done(request, outcome)
 
     def _fail_in_step(self, request: Request, error: Exception) -> None:
         self._fail(request, _step_error(error))

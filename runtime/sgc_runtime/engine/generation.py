@@ -10,7 +10,7 @@ from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.constraints.jump import Planner
 from sgc_runtime.constraints.matcher import Matcher
 from sgc_runtime.engine.assemble import LoadedEngine
-from sgc_runtime.engine.call_meta import is_complete, logprob_meta, warn_of_fight
+from sgc_runtime.engine.call_meta import logprob_meta, warn_of_fight
 from sgc_runtime.engine.checks import check_length, check_params
 from sgc_runtime.engine.guide import Guide
 from sgc_runtime.engine.output import OutputWatcher
@@ -138,16 +138,15 @@ def sample_result(
         forced_tokens=sum(request.forced[watcher.num_healed :]),
     )
     kept = request.output[: watcher.num_kept_output]
-    complete, meta = True, logprob_meta(loaded, request, kept)
+    meta = logprob_meta(loaded, request, kept)
     if request.guide is not None:
-        complete = is_complete(request)
         meta["allowed_mass"] = request.row.allowed_mass
     return CallResult(
         text=watcher.text,
         token_ids=kept.tolist(),
         finish_reason=watcher.finish_reason,
         matched=watcher.matched,
-        complete=complete,
+        complete=outcomes[sample].complete,
         usage=usage,
         meta=meta,
         pending=watcher.pending,

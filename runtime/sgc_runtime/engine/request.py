@@ -36,11 +36,13 @@ class Outcome:
         node: end of the sequence's cached part, to begin the next match at (not locked).
         cached_tokens: prompt tokens whose KV was there when the request began.
         error: why the request failed, or None.
+        complete: the text of a gen is all that its constraint asks for.
     """
 
     node: Node | None = None
     cached_tokens: int = 0
     error: Exception | None = None
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
