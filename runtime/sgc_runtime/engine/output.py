@@ -60,6 +60,7 @@ class OutputWatcher:
         self._eos_ids = frozenset() if params.ignore_eos else frozenset(end_ids)
         self._stop = (*params.stop, *NUMBER_STOPS) if params.dtype in _NUMBERS else params.stop
         self._drop_blank, self._before, self._healing = drop_blank, pending, healing
+        self._has_stop_texts = any(map(vocabulary.token_bytes, params.stop_token_ids))
         self._taken: list[int] | None = [] if bound else None
         self._marks: deque[_Mark] = deque(maxlen=_MOST_MARKS)
         self.finish_reason: str | None = None
@@ -169,10 +170,15 @@ class OutputWatcher:
     @property
     def _may_move(self) -> bool:
         """Whether tokens that are taken back may bring a stop into text that no stop may begin
-        in now, which is not to be given away then."""
+        in now, which is not to be given away then: behind `min_tokens` only, but for stop ids
+        with text, which may come in place of any tokens."""
+        if self._taken is None:
+            return False
+        if self._has_stop_texts:
+            return True
         p = self._params
         held = p.min_tokens > 0 and self.num_tokens <= p.min_tokens + MAX_WINDOW_IDS
-        return held and self._taken is not None and bool(self._stop or p.stop_regex)
+        return held and bool(self._stop or p.stop_regex)
 
     def _end(self, reason: str, matched: int | None) -> bool:
         self.text = self._search.text

@@ -141,3 +141,25 @@ def test_what_is_taken_back_was_never_there(
     for token in left:
         expected.push(token)
     assert state_of(watcher) == state_of(expected)
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_text_that_a_stop_id_may_take_the_place_of_is_not_given_away(bound: bool) -> None:
+    """Under a constraint another token for the same text may come, and be one that stops."""
+    pieces: list[str] = []
+    params = SamplingParams(max_tokens=9, stop_token_ids=tuple(ids("b")))
+    watcher = OutputWatcher(params, Letters(), {EOS}, on_text=pieces.append, bound=bound)
+    watcher.push(*ids("a"))
+    assert pieces == ([] if bound else ["a"])
+    if bound:
+        watcher.take_back(1)
+    assert watcher.push(*ids("b"))
+    assert "".join(pieces) == watcher.text == ("" if bound else "a")
+
+
+def test_ids_without_text_hold_nothing_back() -> None:
+    pieces: list[str] = []
+    params = SamplingParams(max_tokens=9, stop_token_ids=(EOS, 1))
+    watcher = OutputWatcher(params, Letters(), {EOS}, on_text=pieces.append, bound=True)
+    watcher.push(*ids("a"))
+    assert pieces == ["a"]
