@@ -213,10 +213,10 @@ class Planner:
         head = len(data) - len(data.lstrip(bytes(range(0x80, 0xC0))))
         if head == len(data) and not run.final:
             return None  # a token may hold more than them
-        ids = tuple(self.single_byte(byte) for byte in data[:head])
+        ids = tuple(self._single_byte(byte) for byte in data[:head])
         return Jump(0, ids, run.final and head == len(data)) if min(ids) >= 0 else None
 
-    def single_byte(self, byte: int) -> int:
+    def _single_byte(self, byte: int) -> int:
         """The token that is one byte, -1 if there is none."""
         found = self.prefixes.starting_with(bytes([byte])).tolist()
         return next((i for i in found if len(self.canonical.token_bytes(i)) == 1), -1)

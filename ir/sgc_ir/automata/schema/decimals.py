@@ -21,7 +21,7 @@ def split(value: Fraction) -> tuple[str, str]:
     return str(whole), digits
 
 
-def _inside(
+def _holds(
     value: Fraction, low: Fraction | None, low_open: bool, high: Fraction | None, high_open: bool
 ) -> bool:
     above = low is None or low < value or (low == value and not low_open)
@@ -87,7 +87,7 @@ class Decimals:
             begin, is_open = (-high, high_open) if high is not None and high < 0 else (zero, True)
             negative = self._positive(begin, is_open, end, low_open)
             parts.append(self._pool.string("-", negative))
-        if _inside(zero, low, low_open, high, high_open):
+        if _holds(zero, low, low_open, high, high_open):
             parts.append(self._pool.string("-0", self._below("", False)))
         return self._pool.union(parts)
 
@@ -105,7 +105,7 @@ class Decimals:
             return pool.empty
         last, to_digits = split(high)
         if first == last:
-            return pool.string(first, self._inside(from_digits, low_open, to_digits, high_open))
+            return pool.string(first, self._fractions(from_digits, low_open, to_digits, high_open))
         return pool.union(
             [
                 pool.string(first, least),
@@ -245,7 +245,7 @@ class Decimals:
                 node = pool.optional(node)
         return node
 
-    def _inside(self, low: str, low_open: bool, high: str, high_open: bool) -> Node:
+    def _fractions(self, low: str, low_open: bool, high: str, high_open: bool) -> Node:
         """Fractions between two of one integer."""
         pool = self._pool
         least = self._above(low, low_open, False)

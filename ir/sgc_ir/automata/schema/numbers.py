@@ -110,21 +110,27 @@ class NumberTexts:
         while step.denominator > 1 and (step * 10**places).denominator > 1:
             places += 1
         modulus = (step * 10**places).numerator
-        machine = _Multiples(self._pool, f"{self._name}.m{step}.{integral}", modulus, places)
-        machine.whole_only = integral
+        name = f"{self._name}.m{step}.{integral}"
+        machine = _Multiples(self._pool, name, modulus, places, integral)
         positive = machine.first()
         return self._pool.union([positive, self._pool.string("-", positive)])
 
 
 class _Multiples:
-    """States: the remainder so far, before the point, or with places left behind it."""
+    """Multiples of a number as states: the remainder so far, before the point, or with places left
+    behind it.
 
-    def __init__(self, pool: Pool, name: str, modulus: int, places: int) -> None:
+    Args:
+        modulus: the number times ten to the power of `places`, an integer.
+        whole_only: no point is written.
+    """
+
+    def __init__(self, pool: Pool, name: str, modulus: int, places: int, whole_only: bool) -> None:
         self._pool = pool
         self._name = name
         self._modulus = modulus
         self._places = places
-        self.whole_only = False
+        self._whole_only = whole_only
 
     def first(self) -> Node:
         """Before the first digit."""
@@ -143,7 +149,7 @@ class _Multiples:
 
     def _whole_row(self, rest: int, zero: bool) -> Row:
         row: list[tuple[int, int, Node]] = []
-        if not self.whole_only and self._completes(rest, self._places):
+        if not self._whole_only and self._completes(rest, self._places):
             row.append((46, 46, self._fraction(rest, self._places, True)))
         if not zero:
             row += [
