@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from sgc_ir.automata.schema.cells import (
     ALL,
@@ -49,11 +49,6 @@ def _objects(cells: Iterable[Objects], sign: bool) -> Form:
 
 class Containers:
     """Makes the forms of one document's keywords about arrays and objects."""
-
-    HANDLED: ClassVar = (
-        "const enum members required minProperties maxProperties propertyNames elements contains "
-        "minItems maxItems uniqueItems"
-    ).split()
 
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
@@ -148,7 +143,7 @@ class Containers:
         }
         patterns = tuple(
             (
-                readable(pattern, below(where, "patternProperties", pattern)),
+                readable(pattern, below(where, "patternProperties", pattern), self._forms.pool),
                 child(value, below(where, "patternProperties", pattern), base),
             )
             for pattern, value in mapping(
@@ -187,11 +182,11 @@ class Containers:
             return _objects([Objects(required=tuple(dict.fromkeys(needed)))], sign)
         return _objects([Objects((self.absent(name),)) for name in dict.fromkeys(needed)], sign)
 
-    def minProperties(self, place: Place, sign: bool) -> Form:
+    def min_properties(self, place: Place, sign: bool) -> Form:
         size = count(place[0]["minProperties"], below(place[1], "minProperties"))
         return self._sizes(size, sign) if sign else self._sizes(None, sign, size - 1)
 
-    def maxProperties(self, place: Place, sign: bool) -> Form:
+    def max_properties(self, place: Place, sign: bool) -> Form:
         size = count(place[0]["maxProperties"], below(place[1], "maxProperties"))
         return self._sizes(None, sign, size) if sign else self._sizes(size + 1, sign)
 
@@ -201,7 +196,7 @@ class Containers:
             return NONE
         return _objects([Objects(low=low or 0, high=high)], sign)
 
-    def propertyNames(self, place: Place, sign: bool) -> Form:
+    def property_names(self, place: Place, sign: bool) -> Form:
         where = below(place[1], "propertyNames")
         goal = self._forms.child(place[0]["propertyNames"], where, place[2])
         if sign:
@@ -254,17 +249,17 @@ class Containers:
             cells.append(Arrays(contains=(Contains(goal, high + 1, None),)))
         return _arrays(cells, sign)
 
-    def minItems(self, place: Place, sign: bool) -> Form:
+    def min_items(self, place: Place, sign: bool) -> Form:
         size = count(place[0]["minItems"], below(place[1], "minItems"))
         if sign:
             return _arrays([Arrays(low=size)], sign)
         return _arrays([Arrays(high=size - 1)] if size else [], sign)
 
-    def maxItems(self, place: Place, sign: bool) -> Form:
+    def max_items(self, place: Place, sign: bool) -> Form:
         size = count(place[0]["maxItems"], below(place[1], "maxItems"))
         return _arrays([Arrays(high=size) if sign else Arrays(low=size + 1)], sign)
 
-    def uniqueItems(self, place: Place, sign: bool) -> Form:
+    def unique_items(self, place: Place, sign: bool) -> Form:
         where = below(place[1], "uniqueItems")
         value = place[0]["uniqueItems"]
         if not isinstance(value, bool):
@@ -274,3 +269,20 @@ class Containers:
         if not sign:
             raise unsupported("the negation of uniqueItems", where)
         return _arrays([Arrays(unique=where)], sign)
+
+
+# By keyword, or by the group of keywords (`keywords.GROUPS`).
+HANDLERS: dict[str, Callable[[Containers, Place, bool], Form]] = {
+    "const": Containers.const,
+    "enum": Containers.enum,
+    "members": Containers.members,
+    "required": Containers.required,
+    "minProperties": Containers.min_properties,
+    "maxProperties": Containers.max_properties,
+    "propertyNames": Containers.property_names,
+    "elements": Containers.elements,
+    "contains": Containers.contains,
+    "minItems": Containers.min_items,
+    "maxItems": Containers.max_items,
+    "uniqueItems": Containers.unique_items,
+}

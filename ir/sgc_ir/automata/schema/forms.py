@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sgc_ir.automata.pool import Pool
-from sgc_ir.automata.schema import scalars
+from sgc_ir.automata.schema import containers, scalars
 from sgc_ir.automata.schema.cells import (
     ALL,
     NONE,
@@ -49,12 +49,12 @@ class Forms:
         self, document: Document, pool: Pool, overlap: Callable[[Form, Form], bool]
     ) -> None:
         self.document = document
-        self._pool = pool
+        self.pool = pool
         self._overlap = overlap
         self._goals: dict[Goal, Form] = {}
         self._atoms: dict[tuple[int, bool], Form | None] = {}
         self._depth = 0
-        self._containers = Containers(self)
+        self.containers = Containers(self)
 
     def of(self, goal: Goal) -> Form:
         """What meets `goal`."""
@@ -101,11 +101,11 @@ class Forms:
             return found
         self._atoms[key] = None
         self._depth += 1
-        self._pool.tick(8)
+        self.pool.tick(8)
         try:
-            if self._depth > self._pool.limits.depth:
+            if self._depth > self.pool.limits.depth:
                 raise ConstraintError(
-                    f"more than {self._pool.limits.depth} schemas apply to one value; flatten them",
+                    f"more than {self.pool.limits.depth} schemas apply to one value; flatten them",
                     where=self.document.schema(number)[1],
                 )
             made = self._make(self.document.schema(number), sign)
@@ -121,7 +121,7 @@ class Forms:
             form = ALL
             for part in self._parts(place, sign):
                 form = all_of(form, part)
-                self._pool.tick(len(form.objects) + len(form.arrays))
+                self.pool.tick(len(form.objects) + len(form.arrays))
                 if form.nothing and self._checked(place):
                     break
             return form
@@ -248,7 +248,7 @@ class Forms:
         then = all_of(has, self.subform(value, *spot, sign))
         if not sign:
             return then
-        absent = Objects(layers=(self._containers.absent(name),))
+        absent = Objects(layers=(self.containers.absent(name),))
         return any_of([replace(ALL, objects=(absent,)), then])
 
 
@@ -263,11 +263,8 @@ Handler = Callable[[Forms, Place, bool], Form]
 
 
 def _container(name: str) -> Handler:
-    def handler(forms: Forms, place: Place, sign: bool) -> Form:
-        made: Form = getattr(forms._containers, name)(place, sign)
-        return made
-
-    return handler
+    function = containers.HANDLERS[name]
+    return lambda forms, place, sign: function(forms.containers, place, sign)
 
 
 def _scalar(word: str) -> Handler:
@@ -290,7 +287,10 @@ _HANDLERS: dict[str, Handler] = {
     "not": Forms.negation,
     "condition": Forms.condition,
     "dependent": Forms.dependent,
-    **{name: _container(name) for name in Containers.HANDLED},
+    **{name: _container(name) for name in containers.HANDLERS},
+    "pattern": lambda forms, place, sign: scalars.pattern_form(
+        place[0], below(place[1], "pattern"), sign, forms.pool
+    ),
     **{word: _scalar(word) for word in scalars.HANDLERS},
 }
 
