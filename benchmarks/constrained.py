@@ -41,8 +41,8 @@ def main() -> None:
 
     sets = {"regex": regex_cases()}
     if arguments.data is not None and "schema" in arguments.sets.split(","):
-        step = max(1, 220 // arguments.schemas)
-        sets["schema"] = list(schema_cases(arguments.data))[::step]
+        found = list(schema_cases(arguments.data))
+        sets["schema"] = found[:: max(1, len(found) // arguments.schemas)]
     wanted = arguments.engines.split(",") if arguments.engines else None
     for model in (arguments.model, *([arguments.gemma] if arguments.gemma else [])):
         vocabulary = _Vocabulary(model)
@@ -107,6 +107,17 @@ class _Times:
     cases: dict[str, dict[str, float]] = field(default_factory=dict)
     num_bytes: int = 0
 
+    def add(self, name: str, own: _Times) -> None:
+        """Add the times of one constraint."""
+        for kind in ("compile", "first", "cold", "warm", "accept"):
+            getattr(self, kind).extend(getattr(own, kind))
+        self.num_bytes += own.num_bytes
+        self.cases[name] = {
+            "compile_ms": round(1e3 * own.compile[0], 3),
+            "first_ms": round(1e3 * own.first[0], 3),
+            **{f"cold_{k}": v for k, v in _quantiles(own.cold).items()},
+        }
+
 
 class _WrongError(Exception):
     """A right token is masked away."""
@@ -131,43 +142,40 @@ def _measure(
 
 
 def _run_case(made: Any, vocabulary: _Vocabulary, case: Any, seconds: int, times: _Times) -> None:
-    import numpy as np
-
-    words = np.zeros(-(-vocabulary.size // 32), np.int32)
-    own = _Times()
+    """Measure one constraint, and note how it fared."""
     if not made.interruptible and not _ends(made, case, seconds):
         times.slow.append(case.name)
         return
     try:
-        with _at_most(seconds):
-            begin = time.perf_counter()
-            constraint = made.compile(case)
-            own.compile.append(time.perf_counter() - begin)
-            constraint.session().fill(words)
-            own.first.append(time.perf_counter() - begin)
-            own.cold.append(own.first[0] - own.compile[0])
-        with _at_most(10 * seconds):
-            texts = [vocabulary.encode(text) for text in case.texts]
-            _pass(constraint, texts, vocabulary.eos, words, own.cold, own.accept)
-            own.cold.pop(1)  # the first mask, once more
-            _pass(constraint, texts, vocabulary.eos, words, own.warm, [])
+        own = _timed(made, vocabulary, case, seconds)
     except TimeoutError:
         times.slow.append(case.name)
-        return
     except _WrongError as error:
         times.wrong[case.name] = str(error)
-        return
     except Exception as error:  # each library has its own kinds
         times.refused[case.name] = f"{type(error).__name__}: {error}"[:200]
-        return
-    for name in ("compile", "first", "cold", "warm", "accept"):
-        getattr(times, name).extend(getattr(own, name))
-    times.num_bytes += constraint.num_bytes()
-    times.cases[case.name] = {
-        "compile_ms": round(1e3 * own.compile[0], 3),
-        "first_ms": round(1e3 * own.first[0], 3),
-        **{f"cold_{k}": v for k, v in _quantiles(own.cold).items()},
-    }
+    else:
+        times.add(case.name, own)
+
+
+def _timed(made: Any, vocabulary: _Vocabulary, case: Any, seconds: int) -> _Times:
+    import numpy as np
+
+    words, own = np.zeros(-(-vocabulary.size // 32), np.int32), _Times()
+    with _at_most(seconds):
+        begin = time.perf_counter()
+        constraint = made.compile(case)
+        own.compile.append(time.perf_counter() - begin)
+        constraint.session().fill(words)
+        own.first.append(time.perf_counter() - begin)
+        own.cold.append(own.first[0] - own.compile[0])
+    with _at_most(10 * seconds):
+        texts = [vocabulary.encode(text) for text in case.texts]
+        _pass(constraint, texts, vocabulary.eos, words, own.cold, own.accept)
+        own.cold.pop(1)  # the first mask, once more
+        _pass(constraint, texts, vocabulary.eos, words, own.warm, [])
+    own.num_bytes = constraint.num_bytes()
+    return own
 
 
 def _ends(made: Any, case: Any, seconds: int) -> bool:

@@ -77,7 +77,7 @@ _REGEXES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "500 literals",
         f"({_LITERALS})",
-        ("coral lantern".replace("lantern", "kettle"), "teal apple"),
+        ("coral kettle", "teal apple"),
     ),
     ("IPv4", rf"({_OCTET}\.){{3}}{_OCTET}", ("192.168.0.1", "8.8.4.255")),
     ("IPv6", r"([0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}", ("2001:db8:0:42:0:8a2e:370:7334",)),
