@@ -80,6 +80,13 @@ def at_each_look(call: Callable[[], None]) -> Iterator[None]:
         _own.at_look = before
 
 
+Tick = Callable[[int], None]  # is told how many pieces of work were done; may raise
+
+
+def unwatched(pieces: int) -> None:
+    """Count nothing."""
+
+
 class Watch:
     """A deadline in processor time of the thread at work, looked at after some hundred pieces of
     it (asking for that time is a system call; most work is done before the first look)."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from sgc_ir.automata import regex_chars
+from sgc_ir.automata.limits import Tick, unwatched
 from sgc_ir.automata.regex_tree import (
     Ahead,
     Begin,
@@ -36,15 +37,10 @@ _REFUSED = {
 }
 
 
-_Tick = Callable[[int], None]
 _SET_WORK = 64  # pieces of work that a set of characters is
 
 
-def _unwatched(pieces: int) -> None:
-    """Count nothing."""
-
-
-def read(tree: Any, flags: int, tick: _Tick = _unwatched) -> Piece:
+def read(tree: Any, flags: int, tick: Tick = unwatched) -> Piece:
     """Our tree of the parser's `tree` under `flags`.
 
     Args:
@@ -72,7 +68,7 @@ def read(tree: Any, flags: int, tick: _Tick = _unwatched) -> Piece:
     return parts[0] if len(parts) == 1 else Concat(tuple(parts))
 
 
-def _read_item(name: str, value: Any, flags: int, tick: _Tick) -> Piece:
+def _read_item(name: str, value: Any, flags: int, tick: Tick) -> Piece:
     if name == "LITERAL":
         return Chars(regex_chars.literal(value, flags))
     if name in ("NOT_LITERAL", "IN"):
@@ -113,7 +109,7 @@ def _combined(flags: int, added: int, removed: int) -> int:
     return (flags | added) & ~removed
 
 
-def _read_repeat(value: Any, lazy: bool, flags: int, tick: _Tick) -> Piece:
+def _read_repeat(value: Any, lazy: bool, flags: int, tick: Tick) -> Piece:
     low, high, body = value
     piece = read(body, flags, tick)
     endless = str(high) == "MAXREPEAT"
@@ -137,7 +133,7 @@ def _read_position(name: str, flags: int) -> Piece:
     )
 
 
-def _read_look(value: Any, negative: bool, flags: int, tick: _Tick) -> Piece:
+def _read_look(value: Any, negative: bool, flags: int, tick: Tick) -> Piece:
     direction, body = value
     piece = read(body, flags, tick)
     if direction > 0:

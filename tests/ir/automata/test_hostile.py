@@ -12,8 +12,10 @@ from collections.abc import Callable
 import pytest
 from support.regexes import accepts
 
+from sgc_ir.automata.grammar.grammar import grammar_automaton
 from sgc_ir.automata.limits import DEFAULT_LIMITS
 from sgc_ir.automata.regex import regex_automaton
+from sgc_ir.automata.schema.compile import schema_automaton
 from sgc_ir.errors import ConstraintError
 
 _rng = random.Random(7)
@@ -116,3 +118,25 @@ def test_a_step_has_a_deadline_of_its_own() -> None:
         for byte in b"aab" * 40:
             state = automaton.step(state, byte)
     assert state >= 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: schema_automaton(
+            {"properties": {f"p{i}": {"pattern": r"[^\w\d]" * 12_000 + str(i)} for i in range(40)}}
+        ),
+        lambda: schema_automaton(
+            {"patternProperties": {f"(a{i}|" + "|b" * 20_000 + ")": {} for i in range(40)}}
+        ),
+        lambda: grammar_automaton("start: " + " ".join(["a"] * 49_000) + '\na: "x"'),
+    ],
+    ids=["patterns", "names", "grammar"],
+)
+def test_reading_is_part_of_the_time(make: Callable[[], object]) -> None:
+    before = time.thread_time()
+    with pytest.raises(ConstraintError) as caught:
+        make()
+    assert caught.value.kind == "limit"
+    assert len(caught.value.reason) < 200
+    assert time.thread_time() - before < 20  # a stall, not a speed

@@ -23,6 +23,7 @@ from sgc_ir.automata.grammar.forms import (
     times,
 )
 from sgc_ir.automata.grammar.gbnf_chars import read_set, read_string
+from sgc_ir.automata.limits import Tick, unwatched
 from sgc_ir.automata.utf8 import ALL_CHARS
 from sgc_ir.errors import ConstraintError
 
@@ -41,7 +42,7 @@ def is_gbnf(text: str) -> bool:
     return _RULE.search(text) is not None
 
 
-def read_gbnf(text: str) -> Grammar:
+def read_gbnf(text: str, tick: Tick = unwatched) -> Grammar:
     """The grammar that `text` describes; its start rule is `root`.
 
     Raises:
@@ -51,7 +52,9 @@ def read_gbnf(text: str) -> Grammar:
     from lark.exceptions import LarkError, UnexpectedInput
 
     try:
-        return _Reader().read(_parser().parse(text))
+        tree = _parser().parse(text)
+        tick(len(text))
+        return _Reader(tick).read(tree)
     except UnexpectedInput as error:
         place = getattr(error, "pos_in_stream", None)
         _refuse_known(text, len(text) if place is None else place)
@@ -82,7 +85,8 @@ def _refuse_known(text: str, place: int) -> None:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, tick: Tick) -> None:
+        self._tick = tick
         self._rules: dict[str, Form] = {}
         self._terminals: dict[str, Terminal] = {}
 
@@ -105,6 +109,7 @@ class _Reader:
         return Grammar(self._rules, self._terminals, start=START)
 
     def _form(self, tree: Any) -> Form:
+        self._tick(1)
         if not hasattr(tree, "children"):
             return self._unit(tree)
         parts = tree.children

@@ -12,7 +12,7 @@ from sgc_ir.automata.grammar.forms import Grammar
 from sgc_ir.automata.grammar.gbnf_text import is_gbnf, read_gbnf
 from sgc_ir.automata.grammar.lark_text import read_lark
 from sgc_ir.automata.grammar.rules import expression_of
-from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
+from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits, Tick, unwatched
 from sgc_ir.automata.nodes import Node
 from sgc_ir.automata.pool import Pool
 from sgc_ir.errors import ConstraintError
@@ -31,13 +31,22 @@ def grammar_automaton(text: str, limits: Limits = DEFAULT_LIMITS) -> Automaton:
         ConstraintError: the grammar is malformed, uses a construct that is not supported (named in
             the message), derives no text, or passes a limit.
     """
-    grammar = read_grammar(text, limits)
+    known: list[Grammar] = []  # what is made may be made again, without rules that never end
+
+    def make(pool: Pool) -> Node:
+        if not known:
+            known.append(read_grammar(text, limits, pool.tick))
+        return _expression(pool, known[0])
+
     digest = language_digest("grammar", text)
-    return Automaton(lambda pool: _expression(pool, grammar), digest, limits)
+    return Automaton(make, digest, limits)
 
 
-def read_grammar(text: str, limits: Limits = DEFAULT_LIMITS) -> Grammar:
+def read_grammar(text: str, limits: Limits = DEFAULT_LIMITS, tick: Tick = unwatched) -> Grammar:
     """The rules and terminals that `text` describes, in either notation.
+
+    Args:
+        tick: is told how many pieces of work were done; may raise, as `Pool.tick` does.
 
     Raises:
         ConstraintError: the grammar is malformed, unsupported or too large.
@@ -46,8 +55,9 @@ def read_grammar(text: str, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         raise ConstraintError(
             f"the grammar has {len(text)} characters and at most {_MAX_CHARS} are read; split it"
         )
+    tick(len(text))
     try:
-        return read_gbnf(text) if is_gbnf(text) else read_lark(text, limits)
+        return read_gbnf(text, tick) if is_gbnf(text) else read_lark(text, limits, tick)
     except RecursionError:
         raise ConstraintError("the grammar nests too many groups; flatten it") from None
 

@@ -28,7 +28,7 @@ from sgc_ir.automata.grammar.forms import (
     words,
 )
 from sgc_ir.automata.grammar.lark_size import check_size
-from sgc_ir.automata.limits import Limits
+from sgc_ir.automata.limits import Limits, Tick, unwatched
 from sgc_ir.errors import ConstraintError
 
 LIBRARIES = ("common", "lark", "python", "unicode")  # the grammars that lark ships
@@ -36,7 +36,7 @@ _MAX_RULES = 20_000
 _PLAIN = re.compile(r'"[^"\\\n]+"')  # strings that mean what they say, without lark's help
 
 
-def read_lark(text: str, limits: Limits) -> Grammar:
+def read_lark(text: str, limits: Limits, tick: Tick = unwatched) -> Grammar:
     """The grammar that `text` describes.
 
     Raises:
@@ -44,7 +44,11 @@ def read_lark(text: str, limits: Limits) -> Grammar:
             an import from a file or a declared terminal ("unsupported"), or one that is too large.
     """
     check_size(text)
-    return _Reader(_load(text), limits).read()
+    loaded = _load(text)
+    tick(len(text))
+    grammar = _Reader(loaded, limits, tick).read()
+    tick(len(text))
+    return grammar
 
 
 def _load(text: str) -> Any:
@@ -84,8 +88,9 @@ class _Reader:
             (name, (tree, priority)) and `ignore`.
     """
 
-    def __init__(self, loaded: Any, limits: Limits) -> None:
+    def __init__(self, loaded: Any, limits: Limits, tick: Tick) -> None:
         self._loaded = loaded
+        self._tick = tick
         self._limits = limits
         self._definitions = {
             str(name): (tuple(map(str, parameters)), tree)
@@ -122,6 +127,7 @@ class _Reader:
     def _form(self, tree: Any, arguments: dict[str, Form], depth: int) -> Form:
         if depth > 4 * self._limits.depth:
             raise ConstraintError("the grammar nests too many groups; flatten it")
+        self._tick(1)
         kind, children = tree.data, tree.children
         if kind == "expansions":
             return options([self._form(child, arguments, depth + 1) for child in children])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from sgc_ir.automata.limits import Limits
+from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.regex_parse import parse
 from sgc_ir.automata.regex_read import read
 from sgc_ir.automata.regex_tree import (
@@ -23,24 +23,40 @@ from sgc_ir.automata.regex_tree import (
     Piece,
     Times,
 )
-from sgc_ir.automata.utf8 import ALL_CHARS, intersect, union
+from sgc_ir.automata.utf8 import ALL_CHARS, Ranges, intersect, union
 
 _ANY = Times(Chars(ALL_CHARS), 0, None)
 
 
-@lru_cache(maxsize=4096)
-def search_piece(pattern: str, met: bool, limits: Limits) -> Piece:
+_KEPT = 4096
+_pieces: dict[tuple[str, bool], Piece] = {}
+
+
+def search_piece(pattern: str, met: bool, pool: Pool) -> Piece:
     """What whole texts look like in which `pattern` is found.
 
     Args:
         met: whether the texts are wanted (narrow reading) or forbidden (wide reading).
+        pool: whose time and limits the work takes; the result is remembered for all.
 
     Raises:
         ConstraintError: the pattern is malformed, or has a construct that is not supported.
     """
-    tree, flags = parse(pattern, limits)
-    python = read(tree, flags)
-    ascii_only = read(tree, flags & ~re.UNICODE | re.ASCII)
+    found = _pieces.get((pattern, met))
+    if found is None:
+        found = _read(pattern, met, pool)
+        if len(_pieces) >= _KEPT:
+            _pieces.clear()
+        _pieces[pattern, met] = found
+    return found
+
+
+def _read(pattern: str, met: bool, pool: Pool) -> Piece:
+    pool.tick(len(pattern))
+    tree, flags = parse(pattern, pool.limits)
+    pool.tick(len(pattern))
+    python = read(tree, flags, pool.tick)
+    ascii_only = read(tree, flags & ~re.UNICODE | re.ASCII, pool.tick)
     piece = _merged(python, ascii_only, met)
     choices = piece.parts if isinstance(piece, Choice) else (piece,)
     return _one([_surrounded(choice) for choice in choices])
@@ -51,7 +67,7 @@ def _merged(first: Piece, second: Piece, narrow: bool) -> Piece:
     if isinstance(first, Chars) and isinstance(second, Chars):
         if first.ranges == second.ranges:
             return first
-        return Chars((intersect if narrow else union)(first.ranges, second.ranges))
+        return Chars(_shared(first.ranges, second.ranges, narrow))
     if isinstance(first, Concat) and isinstance(second, Concat):
         return Concat(_all_merged(first.parts, second.parts, narrow))
     if isinstance(first, Choice) and isinstance(second, Choice):
@@ -63,6 +79,11 @@ def _merged(first: Piece, second: Piece, narrow: bool) -> Piece:
     if isinstance(first, End):
         return End("text") if narrow and first.kind == "newline" else first
     return first
+
+
+@lru_cache(maxsize=256)
+def _shared(first: Ranges, second: Ranges, narrow: bool) -> Ranges:
+    return (intersect if narrow else union)(first, second)
 
 
 def _all_merged(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from sgc_ir.automata.limits import DEFAULT_LIMITS
+from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.schema.cells import ALL, NONE, Form, Numbers, Strings
 from sgc_ir.automata.schema.document import Document
 from sgc_ir.automata.schema.formats import FORMATS, UNCHECKED, WIDE, WIDTHS
@@ -25,6 +25,7 @@ from sgc_ir.errors import ConstraintError
 Handler = Callable[[dict[str, Any], str, bool], Form]  # schema, pointer of the keyword, sign
 
 
+_SHOWN = 60  # characters of a pattern in a message
 EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 
 
@@ -110,17 +111,19 @@ def _length(word: str, upper: bool) -> Handler:
     return handler
 
 
-def _pattern(schema: dict[str, Any], where: str, sign: bool) -> Form:
-    pattern = readable(text(schema["pattern"], where), where)
+def pattern_form(schema: dict[str, Any], where: str, sign: bool, pool: Pool) -> Form:
+    """What `pattern` allows; it is read in the time of `pool`."""
+    pattern = readable(text(schema["pattern"], where), where, pool)
     return _strings(Strings(patterns=frozenset({(pattern, sign)})), sign)
 
 
-def readable(pattern: str, where: str) -> str:
+def readable(pattern: str, where: str, pool: Pool) -> str:
     """`pattern`, which is looked at already here so that a refusal has its place."""
     try:
-        search_piece(pattern, True, DEFAULT_LIMITS)
+        search_piece(pattern, True, pool)
     except ConstraintError as error:
-        reason = f"the pattern {pattern!r}: {error}"
+        shown = repr(pattern) if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]!r}..."
+        reason = f"the pattern {shown}: {error.reason}"
         raise ConstraintError(reason, kind=error.kind, where=where) from error
     return pattern
 
@@ -150,6 +153,5 @@ HANDLERS: dict[str, Handler] = {
     "multipleOf": _multiple_of,
     "minLength": _length("minLength", False),
     "maxLength": _length("maxLength", True),
-    "pattern": _pattern,
     "format": _format,
 }

@@ -128,7 +128,7 @@ class StringTexts:
         key = (pattern, met)
         found = self._patterns.get(key)
         if found is None:
-            piece = search_piece(pattern, met, DEFAULT_LIMITS)
+            piece = search_piece(pattern, met, self._pool)
             name = f"{self._name}.p{met:d}{pattern}"
             found = piece_expression(self.spelling, piece, name)
             if not met:

@@ -69,14 +69,18 @@ def random_text(automaton: Automaton, rng: random.Random, length: int = 120) -> 
 
 def _some_end(automaton: Automaton, state: int, rng: random.Random) -> bytes:
     """Bytes that end the text soon."""
-    begun = bytearray()
-    while len(begun) < 60:
-        end = _end_of_shape(automaton, state)
-        behind = automaton.walk(state, end)
-        if behind != DEAD and automaton.is_accepting(behind):
-            return bytes(begun) + end
+    data = bytearray()
+    for _ in range(100):
+        for byte in _end_of_shape(automaton, state):
+            following = automaton.step(state, byte)
+            if following == DEAD:
+                break
+            data.append(byte)
+            state = following
+        if automaton.is_accepting(state):
+            return bytes(data)
         low, high, state = rng.choice(automaton.ways(state))  # a remembered text is excluded
-        begun.append(rng.randint(low, high))
+        data.append(rng.randint(low, high))
     raise AssertionError("a state from which no text ends")
 
 
