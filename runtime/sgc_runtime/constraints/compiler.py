@@ -10,7 +10,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -176,9 +175,9 @@ class ConstraintCompiler:
             if future.done() and future.exception() is None:
                 future.result().masks.save()
 
-    def aside(self) -> AbstractContextManager[None]:
-        """For other long work on constraints in a thread: it gets a small share of the time."""
-        return self._lanes.as_slow()
+    def rest(self, worked: float) -> None:
+        """For threads that have worked on constraints for so many seconds: let others go on."""
+        self._lanes.rest(worked)
 
     # -- in the threads -----------------------------------------------------------------------
 

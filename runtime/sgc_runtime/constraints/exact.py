@@ -14,8 +14,10 @@ of them reaches beyond:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import torch
 
@@ -37,11 +39,13 @@ _TAIL = 64  # bytes of the forced text behind a set that are scored with it
 _SEARCHED = 512  # states
 _TRIED = 8192  # texts that are encoded
 _MOST_S = 3.0  # processor time of the search
+_SLICE_S = 0.005  # and of one piece of it
 _ENCODE = 16  # pieces of work (`Watch.tick`) that encoding a text is counted as
 _PLACES = 4096
 _TOLD = 64  # texts whose probabilities are told
 
 _Ids = tuple[int, ...]
+_Answer = TypeVar("_Answer")
 
 
 class Option(NamedTuple):
@@ -73,6 +77,36 @@ class OptionSet(NamedTuple):
     ends: bool
 
 
+def _go_on(worked: float) -> None:
+    """For those who need not rest."""
+
+
+class _Slices:
+    """Does work in slices, so that nobody waits long for the constraint's lock."""
+
+    def __init__(self, rest: Callable[[float], None]) -> None:
+        self._rest, self._left = rest, _MOST_S
+
+    def do(self, work: Callable[[], _Answer]) -> _Answer:
+        seconds = _SLICE_S
+        while True:
+            begin = time.thread_time()
+            try:
+                with time_slice(seconds):
+                    return work()
+            except SliceEnded:
+                seconds *= 1.5
+            finally:
+                worked = time.thread_time() - begin
+                self._left -= worked
+                self._rest(worked)
+            if self._left < 0:
+                raise OutOfTime(
+                    f"looking for places with few texts takes more than {_MOST_S:g} s; "
+                    "make the constraint smaller"
+                )
+
+
 class ClosedSets:
     """Finds the sets of one constraint.
 
@@ -99,38 +133,43 @@ class ClosedSets:
             return None
         return found._replace(num_kept=len(matcher.ids) - len(place.window.ids))
 
-    def any_within_reach(self) -> bool:
+    def any_within_reach(self, rest: Callable[[float], None] = _go_on) -> bool:
         """Whether some state has a set, so far as little work says: False is certain.
+
+        Args:
+            rest: called now and then, with the seconds of work since, while the constraint is free
+                for others.
 
         Raises:
             ConstraintError: it takes longer than is allowed at all.
         """
-        try:
-            with self._planner.inside(), time_slice(_MOST_S):
-                return self._search()
-        except SliceEnded:
-            raise OutOfTime(
-                f"looking for places with few texts takes more than {_MOST_S:g} s; "
-                "make the constraint smaller"
-            ) from None
+        with self._planner.inside():
+            return self._search(_Slices(rest))
 
     # -- below ----------------------------------------------------------------------------------
 
-    def _search(self) -> bool:
-        automaton, lock = self._planner.masks.automaton, self._planner.masks.lock
-        seen, queue = {automaton.start}, [automaton.start]
+    def _search(self, slices: _Slices) -> bool:
+        start = self._planner.masks.automaton.start
+        seen, queue = {start}, [start]
         for state in queue:
             if len(seen) > _SEARCHED or self._num_encoded > _TRIED:
                 return True
-            data = self._planner.run(state).data
-            behind = self._planner.walk(state, data[: whole_characters(data)])
-            if self._find(_Place(Window(), b"", behind, False)) is not None:
+            following = slices.do(partial(self._behind, state))
+            if following is None:
                 return True
-            with lock:
-                following = {way[2] for way in automaton.ways(behind)} - seen
-            seen |= following
-            queue += following
+            queue += [found for found in following if found not in seen]
+            seen.update(following)
         return False
+
+    def _behind(self, state: int) -> dict[int, None] | None:
+        """The states behind what is forced in `state`, in the order of the bytes that lead there;
+        None where a set begins there."""
+        data = self._planner.run(state).data
+        behind = self._planner.walk(state, data[: whole_characters(data)])
+        if self._find(_Place(Window(), b"", behind, False)) is not None:
+            return None
+        with self._planner.masks.lock:
+            return dict.fromkeys(way[2] for way in self._planner.masks.automaton.ways(behind))
 
     def _find(self, place: _Place) -> OptionSet | None:
         for found in self._planner.closed_sets(place.state):

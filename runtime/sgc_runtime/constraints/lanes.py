@@ -11,8 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -25,6 +24,7 @@ _STUCK_S = 0.5  # wall-clock time after which one counts as slow that does not l
 _IDLE_S = 10.0  # after which a thread without work ends
 _BURST_S = {False: 0.002, True: 0.001}  # of work between two rests, by whether a job is slow
 _RESTS = {False: 1.0, True: 4.0}  # seconds of rest for each second of work
+_LONGEST_REST_S = 0.2
 
 
 class PutOff(BaseException):
@@ -51,7 +51,7 @@ class _Pace:
         if worked > _BURST_S[slow]:
             rests = _RESTS[slow] * others()
             if rests:
-                time.sleep(min(worked * rests, 0.2))
+                time.sleep(min(worked * rests, _LONGEST_REST_S))
             self.rested = self.looked = time.thread_time()
 
 
@@ -108,17 +108,10 @@ class Lanes:
             self._hire()
         return late
 
-    @contextmanager
-    def as_slow(self) -> Iterator[None]:
-        """What this thread does inside has the share of one slow job."""
-        pace = _Pace()
-
-        def look() -> None:
-            pace.look()
-            pace.rest(True, lambda: float(self._is_busy() or not self._queue.empty()))
-
-        with at_each_look(look):
-            yield
+    def rest(self, worked: float) -> None:
+        """For other threads that have worked for so many seconds: rest as a slow job does."""
+        if self._is_busy() or not self._queue.empty():
+            time.sleep(min(worked * _RESTS[True], _LONGEST_REST_S))
 
     # -- the threads --------------------------------------------------------------------------
 

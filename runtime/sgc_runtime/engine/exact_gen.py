@@ -66,18 +66,13 @@ async def _closed_sets(loaded: LoadedEngine, planner: Planner, call: Call) -> Cl
     ends = loaded.end_of_turn_ids if call.end_of_turn else loaded.eos_ids
     stop_ids = frozenset(call.params.stop_token_ids)
     found = ClosedSets(planner, ends | stop_ids, call.params.stop)
-    if not await asyncio.to_thread(_any_within_reach, loaded, found):
+    if not await asyncio.to_thread(found.any_within_reach, loaded.constraints.rest):
         raise ConstraintError(
             'distribution="exact" needs a place where few texts are possible, up to one where all '
             "go on alike, and this has none; drop it, or bound the texts",
             kind="unsupported",
         )
     return found
-
-
-def _any_within_reach(loaded: LoadedEngine, found: ClosedSets) -> bool:
-    with loaded.constraints.aside():
-        return found.any_within_reach()
 
 
 @dataclass(slots=True)

@@ -14,8 +14,11 @@ import pytest
 from support.jumps import Bench, Trace, bpe_tokenizer, settle, take
 
 from sgc_ir.automata import automaton as automata
+from sgc_ir.automata import limits
 from sgc_ir.automata.regex import regex_automaton
+from sgc_ir.errors import ConstraintError
 from sgc_ir.params import SamplingParams
+from sgc_runtime.constraints import exact
 from sgc_runtime.constraints.exact import ClosedSets, Option, OptionSet, choose, weigh
 from sgc_runtime.constraints.matcher import Matcher
 from sgc_runtime.constraints.token_masks import TokenMasks
@@ -103,6 +106,30 @@ def test_sets_behind_ids(bench: Bench) -> None:
 def test_whether_there_is_any(bench: Bench, pattern: str, reachable: bool) -> None:
     planner = bench.planner(regex_automaton(pattern))
     assert ClosedSets(planner, [EOS], ()).any_within_reach() is reachable
+
+
+def test_the_search_gives_way_and_ends_alike(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "_SLICE_S", 1e-5)
+    monkeypatch.setattr(limits, "_BETWEEN_LOOKS", 0)
+    for pattern, reachable in (("[a-z]{3}|.+", False), ("[a-z]+: (yes|no)", True)):
+        worked: list[float] = []
+        planner = bench.planner(regex_automaton(pattern))
+        found = ClosedSets(planner, [EOS], ()).any_within_reach(worked.append)
+        assert found is reachable
+        assert len(worked) > 3
+    monkeypatch.setattr(exact, "_MOST_S", 0.0)
+    planner = bench.planner(regex_automaton(r"((\w{1,30} ?){1,30}[,;]? ?){1,30}\."))
+    with pytest.raises(ConstraintError, match="few texts takes more than"):
+        ClosedSets(planner, [EOS], ()).any_within_reach()
+
+
+def test_the_search_is_bounded_by_what_it_does(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planner = bench.planner(regex_automaton(".{9,}"))
+    assert not ClosedSets(planner, [EOS], ()).any_within_reach()
+    monkeypatch.setattr(exact, "_SEARCHED", 3)
+    assert ClosedSets(planner, [EOS], ()).any_within_reach()
 
 
 def test_no_state_is_dropped_while_sets_are_looked_for(
