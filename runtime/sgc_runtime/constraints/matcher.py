@@ -193,6 +193,14 @@ class Matcher:
             return None  # without text there is no blank in front of it
         return self._planner.plan(self.window, self.rest, self.state)
 
+    def loses_text(self, jump: Jump, count: int) -> bool:
+        """Whether the ids that a jump takes back hold more text, which may have been given away,
+        than the first `count` of those that it brings."""
+        if count >= len(jump.ids):
+            return False
+        bytes_of, first = self._planner.canonical.bytes_of, len(self.ids) - jump.rollback
+        return len(bytes_of(jump.ids[:count])) < len(bytes_of(self.ids[first:]))
+
     def apply(self, jump: Jump) -> None:
         """Roll back and append what `jump` says."""
         self._planner.tidy()

@@ -128,8 +128,9 @@ class Guide:
         """Jump as long as something is forced."""
         matcher = self.matcher
         while work.jumps:
-            jump = matcher.jump() if len(matcher.ids) < self._max_ids else None
-            if jump is None:
+            room = self._max_ids - len(matcher.ids)
+            jump = matcher.jump() if room > 0 else None
+            if jump is None or matcher.loses_text(jump, room + jump.rollback):
                 break
             cut = len(matcher.ids) - jump.rollback
             matcher.apply(jump)
