@@ -7,6 +7,7 @@ of bytes, and parts behind the name, there are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from sgc_ir.automata.nodes import Lazy, Literal, Node, Row, Sequence, Union
@@ -29,6 +30,35 @@ class Alike(NamedTuple):
     changes: dict[int, Node]
 
 
+class Beyond(NamedTuple):
+    """What the texts of an expression are.
+
+    Attributes:
+        other: the expression that has the same ones, but behind some words; behind what such a word
+            begins with, both go on.
+        words: these words, and what follows them instead; the empty expression for nothing.
+    """
+
+    other: Node
+    words: list[tuple[bytes, Node]]
+
+
+def beyond(pool: Pool, node: Node, present: Callable[[bytes], bool]) -> Beyond | None:
+    """What the texts of `node` are; None for most expressions, which are like no other.
+
+    Args:
+        present: which words are asked for.
+    """
+    if isinstance(node, Lazy):
+        return None if node.beyond is None else node.beyond(present)
+    if isinstance(node, Sequence) and not node.head.nullable:
+        head = beyond(pool, node.head, present)
+        if head is not None:
+            words = [(word, pool.sequence(after, node.tail)) for word, after in head.words]
+            return Beyond(pool.appended(head.other, node.tail), words)
+    return None
+
+
 def alike(pool: Pool, node: Node) -> Alike | None:
     """What the derivatives of `node` are; None for most expressions, which are like no other."""
     if isinstance(node, Lazy):
@@ -38,7 +68,7 @@ def alike(pool: Pool, node: Node) -> Alike | None:
         if head is None:
             return None
         changes = {byte: pool.sequence(after, node.tail) for byte, after in head.changes.items()}
-        return Alike(pool.sequence(head.other, node.tail), changes)
+        return Alike(pool.appended(head.other, node.tail), changes)
     if isinstance(node, Union):
         return _of_union(pool, node)
     return None

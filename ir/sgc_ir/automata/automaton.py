@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sgc_ir.automata.alike import Alike, alike
+from sgc_ir.automata.alike import Alike, alike, beyond
 from sgc_ir.automata.char_runs import (
     CharRun,
     behind_characters,
@@ -82,7 +82,7 @@ class Automaton:
         self._most_nodes = max(_MANY_NODES, 2 * self._pool.num_nodes)
         self._states: dict[int, int] = {}
         self._likes: dict[int, tuple[int, list[int]]] = {}
-        self._signatures = Signatures(digest)
+        self._signatures = Signatures(digest, self._pool.named)
         self.rows = _first_rows()
         self._num_rows = 1
         self.row_of: npt.NDArray[np.int32] = np.zeros(_FIRST, np.int32)
@@ -230,6 +230,16 @@ class Automaton:
         that is not known."""
         self.expand(state)
         return self._likes.get(state)
+
+    def beyond(
+        self, state: int, present: Callable[[bytes], bool]
+    ) -> tuple[int, list[tuple[bytes, int]]] | None:
+        """A state that goes on as `state` does but behind some words, and what follows those of
+        them that are `present`: a state, or `DEAD`; None where there is no such state."""
+        found = beyond(self._pool, self._nodes[state], present)
+        if found is None:
+            return None
+        return self._state(found.other), [(word, self._after(node)) for word, node in found.words]
 
     def row(self, state: int) -> npt.NDArray[np.int32]:
         """int32 [256]: the states behind each byte, or `DEAD`."""

@@ -18,7 +18,7 @@ from sgc_ir.automata.utf8 import CharSet
 from sgc_ir.errors import ConstraintError
 
 if TYPE_CHECKING:
-    from sgc_ir.automata.alike import Alike
+    from sgc_ir.automata.alike import Alike, Beyond
     from sgc_ir.automata.pool import Pool
 
 Row = tuple[tuple[int, int, "Node"], ...]  # (low byte, high byte, derivative), sorted, disjoint
@@ -326,10 +326,10 @@ class Lazy(Node):
 
     Attributes:
         name: says in every process which one it is, as long as the automaton is the same.
-        alike: tells which other expression it is like (`alike.Alike`), where it is so.
+        alike, beyond: tell which other expression it is like, where it is so (`alike`).
     """
 
-    __slots__ = ("_make", "alike", "name")
+    __slots__ = ("_make", "alike", "beyond", "name")
 
     def __init__(
         self,
@@ -338,17 +338,18 @@ class Lazy(Node):
         nullable: bool,
         make: Callable[[], Row],
         alike: Callable[[], Alike] | None = None,
+        beyond: Callable[[Callable[[bytes], bool]], Beyond] | None = None,
     ) -> None:
         super().__init__(number, nullable, True)
         self.name = name
-        self.alike = alike
+        self.alike, self.beyond = alike, beyond
         self._make = make
 
     def derive(self, pool: Pool) -> Row:
         return self._make()
 
     def dissolve(self) -> None:
-        self._row = self.alike = None
+        self._row = self.alike = self.beyond = None
         self._make = _dissolved
 
 

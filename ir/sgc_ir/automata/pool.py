@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from sgc_ir.automata.alike import Alike
+from sgc_ir.automata.alike import Alike, Beyond
 from sgc_ir.automata.emptiness import find_alive
 from sgc_ir.automata.joining import by_head, joined
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
@@ -55,11 +55,13 @@ class Pool(Store):
 
     Attributes:
         text: any text, `.*` with newlines; for others see `Store`.
+        named: by the ids of some expressions, names that say in every process what they are.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, unproductive: Collection[str] = ()) -> None:
         super().__init__(limits)
         self._unproductive = frozenset(unproductive)
+        self.named: dict[int, bytes] = {}
         self._joining = self._num_cut = 0
         self.text: Node = self.repeat(self.span(ANY_CHAR, self.epsilon), 0, None)
         self._lasting.append(self.text)
@@ -177,9 +179,14 @@ class Pool(Store):
         found = self._interned.get(key)
         return found or self._keep(key, Lazy(self._number(), name, nullable, make))
 
-    def alike(self, name: str, find: Callable[[], Alike]) -> Node:
-        """The same for a state that is like an expression but for a few bytes, and does not hold
-        the empty text."""
+    def alike(
+        self,
+        name: str,
+        find: Callable[[], Alike],
+        beyond: Callable[[Callable[[bytes], bool]], Beyond],
+    ) -> Node:
+        """The same for a state that is like an expression but for a few bytes (`alike.alike`), that
+        is behind a few words (`alike.beyond`), and does not hold the empty text."""
 
         def row() -> Row:
             other, changes = find()
@@ -187,7 +194,7 @@ class Pool(Store):
 
         key = (Lazy, name)
         found = self._interned.get(key)
-        return found or self._keep(key, Lazy(self._number(), name, False, row, find))
+        return found or self._keep(key, Lazy(self._number(), name, False, row, find, beyond))
 
     def recorded(self, name: str, memory: Memory) -> Node:
         """The same as `lazy` for a state that remembers texts."""
@@ -326,6 +333,14 @@ class Pool(Store):
         return tuple(self._rules.values())
 
     # Derivatives
+
+    def appended(self, head: Node, tail: Node) -> Node:
+        """As `sequence`, remembered: for the same two again and again."""
+        key = (head.id, tail.id)
+        both = self._followed.get(key)
+        if both is None:
+            both = self._followed[key] = self.sequence(head, tail)
+        return both
 
     def followed(self, row: Row, tail: Node) -> Row:
         """The row with `tail` behind each derivative."""

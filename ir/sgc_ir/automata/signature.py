@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from weakref import WeakKeyDictionary
 
 from sgc_ir.automata.nodes import (
@@ -30,11 +30,15 @@ class Signatures:
 
     Args:
         seed: what the names of rules mean: the digest of the automaton.
+        named: names of expressions by their ids (`Pool.named`).
     """
 
-    def __init__(self, seed: bytes) -> None:
+    def __init__(self, seed: bytes, named: Mapping[int, bytes]) -> None:
         self._seed = hashlib.blake2b(seed, digest_size=_SIZE).digest()
-        self._nodes: dict[int, bytes] = {}
+        self._nodes = {
+            number: hashlib.blake2b(b"\0" + name, digest_size=_SIZE).digest()
+            for number, name in named.items()
+        }
 
     def of(self, node: Node) -> bytes:
         """The digest of `node`; without recursion, because chains are long."""

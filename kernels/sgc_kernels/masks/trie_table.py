@@ -118,6 +118,14 @@ class TrieTable:
             words = self._without[byte] = np.packbits(kept, bitorder="little").view(np.int32)
         return words
 
+    def clear(self, words: Int32, first: int, behind: int) -> None:
+        """Take the tokens of the nodes [first, behind) out of a mask (int32 [num_words + 1])."""
+        tokens = self.token[first:behind]
+        if len(self.aliases):
+            tokens = np.concatenate([tokens, self.aliases[np.isin(self.aliases[:, 0], tokens), 1]])
+        bits = np.left_shift(np.uint32(1), (tokens & 31).astype(np.uint32)).view(np.int32)
+        np.bitwise_and.at(words, tokens >> 5, ~bits)
+
     @cached_property
     def addresses(self) -> tuple[int, int, int, int]:
         """Of edge, skip, token and aliases in memory."""

@@ -63,7 +63,7 @@ class MaskMaker:
         """
         words = self._trie.empty_words()
         self._places, self._spans = {}, []
-        if not self._takes(state, 0, self._trie.num_nodes):
+        if not (self._takes(state, 0, self._trie.num_nodes) or self._beyond(state, known, words)):
             like = self._like(state)
             if like is None:
                 self._spans.append((0, self._trie.num_nodes, state))
@@ -76,14 +76,30 @@ class MaskMaker:
         self._walk(words)
         return words[:-1]
 
+    def _beyond(self, state: int, known: Known, words: Int32) -> bool:
+        """Whether `state` is known to go on, but behind some words, as a state before a run; then
+        allow what that one allows, and note what follows the words instead."""
+        trie = self._vocabulary.trie
+        found = self._automaton.beyond(state, lambda word: trie.node(word) >= 0)
+        if found is None or not self._is_run(found[0], self._trie.num_nodes):
+            return False
+        other, behind = found
+        words[:-1] = known(other)
+        for word, after in behind:
+            node = trie.node(word)
+            self._trie.clear(words, node, int(self._trie.skip[node]))
+            if after >= 0:
+                token = int(self._trie.token[node])
+                words[token >> 5] |= np.int32(np.uint32(1 << (token & 31)).view(np.int32))
+                self._spans.append((node + 1, int(self._trie.skip[node]), after))
+        return True
+
     def _like(self, state: int) -> tuple[int, list[int]] | None:
         """A state before a run that goes on as `state` does behind most bytes, and the bytes that
         tokens begin with for which it does not: inside a name that must not be one of some, most
         bytes lead to where any name may follow."""
-        if self._trie.num_nodes < _FEW_NODES:
-            return None
         other, differing = self._automaton.like(state) or self._like_most(state)
-        if other == state or self._parts_of(other)[0][1] is None or other in self._walked:
+        if other == state or not self._is_run(other, self._trie.num_nodes):
             return None
         spans = self._trie.first_bytes
         differing = [byte for byte in differing if byte in spans]
@@ -98,7 +114,7 @@ class MaskMaker:
         if len(alive) < _MANY_BYTES:
             return state, []
         other = int(np.bincount(alive).argmax())
-        if other == state or self._parts_of(other)[0][1] is None:
+        if other == state or not self._is_run(other, self._trie.num_nodes):
             return state, []
         return other, np.flatnonzero(row != self._automaton.row(other)).tolist()
 
@@ -113,14 +129,9 @@ class MaskMaker:
 
     def _takes(self, state: int, first: int, behind: int) -> bool:
         """Whether the nodes below one that led to `state` are looked at as runs."""
-        size = behind - first
-        if size < _FEW_NODES_MORE or state in self._walked:
+        if not self._is_run(state, behind - first):
             return False
-        parts = self._parts_of(state)
-        run = parts[0][1]
-        if run is None or (size < _least_nodes(run) and state not in self._places):
-            return False
-        for part, run in parts:
+        for part, run in self._parts_of(state):
             if run is None or part in self._walked:
                 self._spans.append((first, behind, part))
                 continue
@@ -129,6 +140,13 @@ class MaskMaker:
                 place = self._places[part] = _Place(part, run, [])
             place.spans.append((first, behind))
         return True
+
+    def _is_run(self, state: int, size: int) -> bool:
+        """Whether so many nodes below `state` are looked at as runs."""
+        if size < _FEW_NODES_MORE or state in self._walked:
+            return False
+        run = self._parts_of(state)[0][1]
+        return run is not None and (size >= _least_nodes(run) or state in self._places)
 
     def _parts_of(self, state: int) -> list[tuple[int, CharRun | None]]:
         """The states into which `state` parts, each with the run before which it stands, where
@@ -170,7 +188,7 @@ class MaskMaker:
         found = leaving.spans.copy()
         found[:, 2] = run.rest
         if inside is not None:
-            found[inside, 2] = self._behind(place, leaving.before[inside])
+            self._go_on(place, found, inside, leaving.before, words)
         return found
 
     def _within(
@@ -193,16 +211,30 @@ class MaskMaker:
             kept &= before >= low
         return Leaving.at(self._trie, nodes[kept], before[kept])
 
-    def _behind(self, place: _Place, before: Int32) -> Int32 | int:
-        """The states behind `before` characters of the run, where something else may come."""
+    def _go_on(
+        self,
+        place: _Place,
+        found: Int32,
+        inside: npt.NDArray[np.bool_],
+        before: Int32,
+        words: Int32,
+    ) -> None:
+        """Where something else may come in the run: allow the first byte of that, and set in
+        `found` what is below it, and the state there. The state before it needs no row so."""
         if place.run.low == 0 and place.run.high is None:
-            return place.state
-        counts = np.bincount(before)
-        states = np.zeros(len(counts), np.int32)
-        which = np.flatnonzero(counts)
-        states[which] = self._automaton.behind(place.state, which.tolist())
-        found: Int32 = states[before]
-        return found
+            found[inside, 2] = place.state
+            return
+        automaton, nodes = self._automaton, found[inside, 0]
+        steps = before[inside].astype(np.int64) * 256 + (self._trie.edge[nodes] & 255)
+        steps, which = np.unique(steps, return_inverse=True)
+        states = automaton.behind(place.state, (steps >> 8).tolist())
+        bytes_ = (steps & 255).tolist()
+        after = np.array([automaton.step(*one) for one in zip(states, bytes_, strict=True)])[which]
+        tokens = self._trie.token[nodes[after >= 0]]
+        bits = np.left_shift(np.uint32(1), (tokens & 31).astype(np.uint32)).view(np.int32)
+        np.bitwise_or.at(words, tokens >> 5, bits)
+        found[inside, 0] = np.where(after >= 0, nodes + 1, found[inside, 1])
+        found[inside, 2] = after
 
 
 def _least_nodes(run: CharRun) -> int:

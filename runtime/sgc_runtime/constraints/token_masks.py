@@ -43,7 +43,7 @@ class TokenMasks:
         self._kept: dict[bytes, bytes] = {}
         self._new: set[bytes] = set()
         for chars in automaton.run_sets()[:_PREPARED]:  # now, where nobody waits for a mask
-            vocabulary.run_table(chars, (0, vocabulary.trie.table.num_nodes))
+            vocabulary.prepare(chars)
         self._file = None
         if vocabulary.files is not None:
             self._file = vocabulary.files.path(automaton.digest, vocabulary.trie.digest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from functools import cached_property
 from typing import Protocol
 
@@ -46,6 +47,20 @@ class TokenTrie:
         count = tokenizer.vocab_size if num_ids is None else num_ids
         return cls([tokenizer.token_bytes(token) for token in range(count)])
 
+    def node(self, beginning: bytes) -> int:
+        """The node of the trie at which tokens begin so; -1 where none does."""
+        texts, ends = self._sorted
+        at = bisect_left(texts, beginning)
+        if at == len(texts) or not texts[at].startswith(beginning):
+            return -1
+        return int(ends[at]) - len(texts[at]) + len(beginning)
+
+    @cached_property
+    def _sorted(self) -> tuple[list[bytes], Int32]:
+        """The bytes of tokens in order, each once, and the node at which each ends."""
+        nodes = np.flatnonzero(self.table.token != self.table.no_token).astype(np.int32)
+        return [self.tokens[token] for token in self.table.token[nodes].tolist()], nodes
+
     def holding(self, part: bytes) -> list[int]:
         """The tokens that hold `part`, in order."""
         data, ends = self._text
@@ -70,11 +85,12 @@ class TokenTrie:
         table = self.table
         made = (table.edge, table.skip, table.token, table.aliases, *table.children)
         data, ends = self._text
-        return sum(a.nbytes for a in made) + len(data) + ends.nbytes
+        texts, nodes = self._sorted
+        return sum(a.nbytes for a in made) + len(data) + ends.nbytes + nodes.nbytes + 8 * len(texts)
 
     def prepare(self) -> None:
         """Make now what few masks need, for which the first of them would wait."""
-        _ = self.table.children, self._text
+        _ = self.table.children, self._text, self._sorted
 
 
 def _digest(tokens: list[bytes]) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from functools import cached_property
 from threading import Lock
 
 import numpy as np
@@ -99,19 +100,26 @@ class Vocabulary:
                     self._bound()
             return table
 
-    def _make_common(self, common: Iterable[str]) -> None:
-        """Tables from the beginning of a token, and from behind its first blank."""
+    def prepare(self, chars: CharSet) -> None:
+        """Make a set's tables, from the beginning of a token and from behind its first blank."""
+        for span in self._spans:
+            if span[0] < span[1]:
+                self.run_table(chars, span)
+
+    @cached_property
+    def _spans(self) -> list[tuple[int, int]]:
         trie = self.trie.table
         blanks = np.flatnonzero(trie.edge == ord(" ")).tolist()
-        spans = [(0, trie.num_nodes), *((node + 1, int(trie.skip[node])) for node in blanks)]
+        return [(0, trie.num_nodes), *((node + 1, int(trie.skip[node])) for node in blanks)]
+
+    def _make_common(self, common: Iterable[str]) -> None:
+        """The tables of classes."""
         for characters in common:
             automaton = regex_automaton(f"{characters}*")
             run = automaton.run(automaton.start)
             assert run is not None
             automaton.signature(automaton.start)  # the set's digest is remembered
-            for span in spans:
-                if span[0] < span[1]:
-                    self.run_table(run.chars, span)
+            self.prepare(run.chars)
 
     def _bound(self) -> None:
         taken = sum(table.num_bytes for table in self._tables.values())

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sgc_ir.automata.alike import alike
-from sgc_ir.automata.nodes import Node, Row
+from sgc_ir.automata.nodes import Lazy, Node, Row
 from sgc_ir.automata.schema.cells import Goal
 from sgc_ir.automata.schema.open_names import OpenNames
 from sgc_ir.automata.schema.plans import ObjectPlan
@@ -146,7 +145,8 @@ class ObjectWriter:
         """Whether any name may come that is not declared, with values of one kind."""
         if self._counting or self._needs_special or len(self._free) != 1:
             return False
-        return alike(self._pool, self._free[0][0]) is not None
+        others = self._free[0][0]
+        return isinstance(others, Lazy) and others.alike is not None
 
     def _open(self, first: int, last: int, started: bool) -> Node:
         """A declared name of the choice, or names that are not declared; none is required."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sgc_ir.automata.alike import Alike, alike
+from sgc_ir.automata.alike import Alike, Beyond, alike, beyond
 from sgc_ir.automata.nodes import Node
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.schema.words import branches
@@ -51,7 +51,11 @@ class OpenNames:
         if others is self._pool.empty:  # a name is complete
             return self._member(low)
         name = f"{self._name}.{low}.{high}.{depth}"
-        return self._pool.alike(name, lambda: self._alike(others, low, high, depth))
+        return self._pool.alike(
+            name,
+            lambda: self._alike(others, low, high, depth),
+            lambda present: self._beyond(others, low, high, depth, present),
+        )
 
     def _alike(self, others: Node, low: int, high: int, depth: int) -> Alike:
         found = alike(self._pool, others)
@@ -62,4 +66,16 @@ class OpenNames:
             byte: self._state(after, *spans.get(byte, (0, 0)), depth + 1)
             for byte, after in found.changes.items()
         }
-        return Alike(self._pool.sequence(found.other, self._tail), changes)
+        return Alike(self._pool.appended(found.other, self._tail), changes)
+
+    def _beyond(
+        self, others: Node, low: int, high: int, depth: int, present: Callable[[bytes], bool]
+    ) -> Beyond:
+        found = beyond(self._pool, others, present)
+        assert found is not None
+        numbers = {self._names[number][depth:]: number for number in range(low, high)}
+        words = [
+            (word, self._member(numbers[word]) if word in numbers else self._pool.empty)
+            for word, _ in found.words
+        ]
+        return Beyond(self._pool.appended(found.other, self._tail), words)

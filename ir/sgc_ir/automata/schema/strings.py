@@ -31,6 +31,8 @@ class StringTexts:
         self.spelling = Spelling(pool)
         self._free = free_character(pool)
         self._quote = pool.literal(b'"', pool.epsilon)
+        pool.named[self._free.id] = b"free character of a JSON string"
+        pool.named[self.spelling.char.id] = b"spelled character of a JSON string"
         self._known: dict[tuple[Strings, bool], Node] = {}
         self._patterns: dict[tuple[str, bool], Node] = {}
         self._formats: dict[str, Node] = {}

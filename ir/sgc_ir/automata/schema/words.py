@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from sgc_ir.automata.alike import Alike, derivative
+from sgc_ir.automata.alike import Alike, Beyond, derivative
 from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.pool import Pool
 
@@ -86,7 +86,11 @@ class _Others:
         if low == high:
             return self._pool.empty
         name = f"{self._name}!{low}.{high}.{depth}"
-        return self._pool.alike(name, lambda: self._alike(text, low, high, depth))
+        return self._pool.alike(
+            name,
+            lambda: self._alike(text, low, high, depth),
+            lambda present: self._beyond(text, low, high, depth, present),
+        )
 
     def _alike(self, text: Node, low: int, high: int, depth: int) -> Alike:
         row, changes = text.row(self._pool), {}
@@ -95,3 +99,9 @@ class _Others:
             if following is not None:
                 changes[byte] = self._state(following, first, end, depth + 1)
         return Alike(text, changes)
+
+    def _beyond(
+        self, text: Node, low: int, high: int, depth: int, present: Callable[[bytes], bool]
+    ) -> Beyond:
+        words = [word[depth:] for word in self._data[low:high]]
+        return Beyond(text, [(word, self._pool.empty) for word in words if present(word)])
