@@ -60,7 +60,6 @@ class Matcher:
         self._healed = healed
         self._prefix = healed or (b" " if at_start else b"")
         self._at_start = at_start
-        self._begun = begun
         with planner.inside():
             start = self._automaton.start
             first = planner.walk(start, begun) if begun else start
@@ -169,10 +168,6 @@ class Matcher:
             return self._planner.masks.mask(state)
         return prefix_mask(self._planner.masks, self.rest, self._automaton.start)
 
-    def allows(self, token: int) -> bool:
-        """Whether `token` is in the mask."""
-        return self._after(self._states[-1], token) is not None
-
     def is_canonical(self, token: int) -> bool | None:
         """See `Canonical.is_canonical`, behind the ids so far."""
         return self._canonical.is_canonical(self.window, token)
@@ -180,7 +175,7 @@ class Matcher:
     # -- what comes -----------------------------------------------------------------------------
 
     def accept(self, token: int) -> None:
-        """Take a token, one that `allows` names; one thread does so for all samples.
+        """Take a token, one of the mask; one thread does so for all samples.
 
         Before it, states that no sample holds may be dropped (`Planner.tidy`), and nowhere else.
         """
@@ -213,20 +208,6 @@ class Matcher:
             del self.ids[-count:]
             del self._states[-count:]
             del self._starts[-count:]
-
-    def replay(self, ids: Sequence[int]) -> None:
-        """Be where `ids` lead to from the beginning."""
-        self.rollback(len(self.ids))
-        for token in ids:
-            self.accept(token)
-
-    def fork(self) -> Matcher:
-        """Another sample that goes on from here."""
-        other = Matcher(self._planner, self._healed, self._at_start, self._begun)
-        other.ids = list(self.ids)
-        other._states = list(self._states)
-        other._starts = list(self._starts)
-        return other
 
     def held(self) -> list[int]:
         """The states to which the sample may still be rolled back; below 0: none."""
