@@ -302,8 +302,11 @@ class Weighed(NamedTuple):
 
 
 def weigh(options: tuple[Option, ...], sequences: Sequence[Sequence[float]]) -> Weighed:
-    """Args:
-    sequences: log-probabilities of the ids of each scored sequence, one option after another.
+    """The options with their probabilities.
+
+    Args:
+        sequences: log-probabilities of the ids of each scored sequence, in nats, one option after
+            another.
     """
     sums = iter([math.fsum(values) for values in sequences])
     return Weighed(options, tuple(_log_sum([next(sums) for _ in o.scored]) for o in options))
