@@ -69,8 +69,8 @@ class Emitter:
         for cell in dict.fromkeys(cells):
             distinct = feasible.plans.distinct(cell)
             if distinct is not None and not distinct.listed and feasible.holds_array(cell):
-                nested = single.check(cell)
-                ArrayWriter(self, cell, Level(0, True), "").check(nested)
+                endless = single.check(cell)
+                ArrayWriter(self, cell, Level(0, True), "").check(endless)
 
     def _value(self, goal: Goal, level: Level) -> Node:
         tools, form = self.tools, self.tools.feasible.forms.of(goal)

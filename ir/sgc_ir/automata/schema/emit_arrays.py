@@ -59,15 +59,15 @@ class ArrayWriter:
             return self._pool.empty
         return self._emitter.value(self._cell.item(index), self._level.below)
 
-    def check(self, nested: bool) -> None:
+    def check(self, endless: bool) -> None:
         """Refuse items of which there may be too few for all to differ.
 
         Args:
-            nested: there are arrays in them whose own items are remembered.
+            endless: they hold the array again.
         """
         low = self._cell.low
-        if nested and not self._emitter.amounts.above(self.item(0), MOST_ITEMS):
-            raise unsupported("uniqueItems on items that hold such arrays again", self._cell.unique)
+        if endless and not self._emitter.amounts.above(self.item(0), MOST_ITEMS):
+            raise unsupported("uniqueItems on items that hold the array again", self._cell.unique)
         for i in (*range(min(low, len(self._cell.prefix))), *([low - 1] if low else [])):
             if not self._emitter.amounts.above(self.item(i), i):
                 raise unsupported(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from sgc_ir.automata.nodes import Node
 from sgc_ir.automata.pool import Pool
-from sgc_ir.automata.recorded import memories
+from sgc_ir.automata.recorded import Memory, memories
 from sgc_ir.automata.schema.cells import Arrays, Form, Goal
 from sgc_ir.automata.schema.distinct import MOST_ITEMS
 from sgc_ir.automata.schema.feasible import Feasible
@@ -57,10 +57,7 @@ class Amounts:
             for one, number in level.items():
                 recorded = list(memories(one))
                 if recorded:  # their rows ask for such numbers themselves
-                    most = max(enough, MOST_ITEMS)
-                    ended += number
-                    if any(memory.has_more(most) for memory in recorded):
-                        ended += most
+                    ended += number + _more(recorded, enough)
                     continue
                 for low, high, rest in one.row(pool):
                     if pool.is_alive(rest):
@@ -72,33 +69,42 @@ class Amounts:
         return ended + sum(level.values())
 
 
+def _more(recorded: list[Memory], enough: int) -> int:
+    """How many more texts than one such states have, as far as that is easy to say."""
+    for number in (max(enough, MOST_ITEMS), enough):
+        if any(memory.has_more(number) for memory in recorded):
+            return number
+    return 0
+
+
 class SingleTexts:
     """Looks at the items of arrays of one document, after its goals are solved."""
 
     def __init__(self, pool: Pool, feasible: Feasible, numbers: NumberTexts) -> None:
         self._pool, self._feasible, self._numbers = pool, feasible, numbers
-        self._nested = False
 
     def check(self, cell: Arrays) -> bool:
         """Refuse the cell where a value of its items could have several texts.
 
         Returns:
-            Whether another cell whose items are remembered is inside it.
+            Whether the cell is inside itself.
 
         Raises:
             ConstraintError: kind "unsupported".
         """
-        self._nested = False
+        within: set[Arrays] = set()
         start = frozenset(self._items(cell))
         stack, seen = [start], {start}
         while stack:
             goals = stack.pop()
             self._pool.tick(len(goals))
-            for below in self._place([self._feasible.forms.of(g) for g in goals], cell.unique):
+            forms = [self._feasible.forms.of(goal) for goal in goals]
+            within.update(inner for form in forms for inner in form.arrays)
+            for below in self._place(forms, cell.unique):
                 if below not in seen:
                     seen.add(below)
                     stack.append(below)
-        return self._nested
+        return cell in within
 
     def _items(self, cell: Arrays) -> Iterator[Goal]:
         plans = self._feasible.plans
@@ -124,8 +130,6 @@ class SingleTexts:
                     below.setdefault(name, set()).add(goal)
         yield from map(frozenset, below.values())
         cells = [cell for form in forms for cell in form.arrays]
-        inner = map(self._feasible.plans.distinct, cells)
-        self._nested |= any(distinct is not None and not distinct.listed for distinct in inner)
         items = frozenset(goal for cell in cells for goal in self._items(cell) if holds(goal))
         if items:
             yield items

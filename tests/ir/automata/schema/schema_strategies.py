@@ -58,9 +58,27 @@ _closed = st.one_of(
         ),
     ),
 )
-# Items that may be told apart by an automaton: few scalars. (Integers without bounds, which may be
-# too, have a state for each text; `random_text` would look at all of them for the shortest end.)
-_listed = st.one_of(
+_flat = st.one_of(
+    st.just({"type": "string"}),
+    st.just({"type": "string", "pattern": "^[a-c]*$", "maxLength": 2}),
+    st.just({"type": "integer"}),
+    st.just({"type": "number", "minimum": 0}),
+    st.just({"type": ["string", "null", "integer"]}),
+)
+# Items that an automaton can tell apart: few scalars, or open values that have one text each.
+_different = st.one_of(
+    _flat,
+    _flat.map(lambda item: {"type": "array", "items": item}),
+    _flat.map(lambda item: {"type": "array", "items": item, "uniqueItems": True}),
+    st.builds(
+        lambda first, second: {
+            "type": "object",
+            "properties": {"b": first, "a": second},
+            "additionalProperties": False,
+        },
+        _flat,
+        _flat,
+    ),
     st.builds(lambda values: {"enum": values}, st.lists(scalars, min_size=1, max_size=4)),
     st.builds(lambda low: {"type": "integer", "minimum": low, "maximum": low + 3}, numbers),
     st.just({"type": ["boolean", "null"]}),
@@ -105,7 +123,8 @@ def _containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         maxContains=_sizes,
     )
     unique = st.fixed_dictionaries(
-        {"uniqueItems": st.just(True), "items": _listed}, optional={"minItems": st.integers(0, 3)}
+        {"uniqueItems": st.just(True), "items": _different},
+        optional={"minItems": st.integers(0, 3)},
     )
     several = st.lists(inner, min_size=1, max_size=3)
     combined = _some(

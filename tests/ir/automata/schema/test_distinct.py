@@ -129,6 +129,23 @@ def test_one_item_at_most_needs_no_list() -> None:
     assert accepts(automaton, '[{"a": []}]')
 
 
+def test_items_may_hold_the_array_again_beside_others() -> None:
+    tree = {
+        "type": "object",
+        "properties": {
+            "n": {"type": "string"},
+            "k": {"type": "array", "uniqueItems": True, "items": {"$ref": "#"}},
+        },
+        "additionalProperties": False,
+    }
+    automaton = schema_automaton(tree)
+    once = '{"n": "x", "k": [{"n": "x"}, {"n": "y", "k": [{"n": "x"}]}, {}, {"k": []}'
+    assert accepts(automaton, once + "]}")
+    for again in ('{"n": "y", "k": [{"n": "x"}]}', "{}", '{"k": []}', '{"k": [{}, {}]}'):
+        assert not accepts(automaton, f"{once}, {again}]}}")
+    assert accepts(automaton, once + ', {"n": "y", "k": [{"n": "x"}, {}]}]}')
+
+
 def test_items_that_hold_the_array_again_are_refused_by_name() -> None:
     same = {"type": "array", "uniqueItems": True, "items": {"$ref": "#"}}
     with pytest.raises(ConstraintError) as caught:
@@ -144,6 +161,7 @@ TURNED = {**PAIR, "properties": dict(reversed(PAIR["properties"].items()))}
     [
         {"uniqueItems": True},
         {"uniqueItems": True, "items": {"type": "object"}},
+        {"type": "array", "uniqueItems": True, "items": {"$ref": "#"}},
         {"uniqueItems": True, "items": {"type": "array", "items": {"propertyNames": {}}}},
         {"uniqueItems": True, "items": {"type": "number", "minimum": 1e20}},
         {"uniqueItems": True, "items": {"anyOf": [PAIR, TURNED]}},

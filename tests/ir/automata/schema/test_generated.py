@@ -68,13 +68,12 @@ def test_schemas_like_those_that_people_write_agree_with_jsonschema() -> None:
 
 @pytest.mark.long
 def test_a_thousand_schemas_are_never_wrong_and_seldom_refused() -> None:
-    """At most 5 % of the schemas are refused for what is always to be taken, and 12 % in all.
+    """At most 5 % of the schemas are refused, for what is always to be taken at most 1 %.
 
-    With the frequencies of public schemas about 7.5 % are refused in all, which is above the 5 %
-    wished for: nearly all of them ask for `uniqueItems` over items of open strings or objects,
-    which have no finite set of values. All others together are below 1 %.
+    With the frequencies of public schemas 1 to 2 % are refused in all: nearly all of them ask for
+    `uniqueItems` over objects of any names, whose members have no order of their own.
     """
     ends = _ends(1000)
     refused = {word: n for word, n in ends.items() if word not in ("compiled", "unsatisfiable")}
-    assert sum(n for word, n in refused.items() if word not in _MAY_REFUSE) <= 50
-    assert sum(refused.values()) <= 120
+    assert sum(n for word, n in refused.items() if word not in _MAY_REFUSE) <= 10
+    assert sum(refused.values()) <= 50
