@@ -52,6 +52,9 @@ class Samples:
         """Let the new requests of a call begin with what their constraint forces; some may end with
         that. They are queued when all have begun, perhaps in a later step."""
         left = deque(r for r in requests if r.guide is not None)
+        if not left:
+            self._queue(requests)
+            return
 
         def begin(seconds: float) -> Work | None:
             if not left:

@@ -20,8 +20,8 @@ from sgc_runtime.engine.metrics import Metrics
 from sgc_runtime.engine.request import Request, State
 
 FIRST_S = 0.005  # processor time of a request in one step
-LONGEST_S = 0.020  # of one that gets farther
-STEP_S = 0.010  # of all in one step, unless it is less than the slice of one
+LONGEST_S = 0.010  # of one that gets farther
+STEP_S = 0.010  # of all in one step, unless a single one needs more to get farther
 GROWTH = 1.5
 _LEAST_S = 0.0005  # of a second slice
 

@@ -55,6 +55,7 @@ class Programs:
 
     def __init__(self, seed: int, num_slots: int, **config: object) -> None:
         self.rng = random.Random(seed)
+        self.falls_out = self.rng.choice([0.0, 0.05, 0.3])
         self.run = Simulation(num_slots, **config)
         self.roots = [[self.rng.randrange(2, 50) for _ in range(20)] for _ in range(3)]
         self.open: dict[Request, tuple[int, int]] = {}  # instance, calls left of its stream
@@ -69,7 +70,11 @@ class Programs:
         self._fork(root, None, self.instances, self.rng.randrange(1, 4))
 
     def step(self) -> None:
-        for request in self.run.step():
+        before = {r: r.num_tokens for r in self._aside()}
+        ended = self.run.step()
+        assert {r: r.num_tokens for r in before} == before
+        assert all(r.state is State.RUNNING for r in before)
+        for request in ended:
             instance, left = self.open.pop(request)
             self._check(request)
             self.finished += 1
@@ -81,6 +86,13 @@ class Programs:
                     self.paused.append(stream)
                 else:
                     self._resume(stream)
+
+    def _aside(self) -> list[Request]:
+        """Some running requests stand aside, most of them not for long."""
+        running = self.run.scheduler.running
+        for request in running:
+            request.aside = self.rng.random() < (0.6 if request.aside else self.falls_out)
+        return [r for r in running if r.aside]
 
     def resume(self) -> None:
         """A paused stream goes on, or is given up."""
