@@ -5,7 +5,8 @@
 For each constraint: compile; then for each of its texts, token by token as the tokenizer encodes
 it: fill a packed mask, look whether the token is in it, accept; at the end one more mask, in which
 EOS must be. `cold` is the first pass over a compiled constraint, `warm` the second. One process,
-one thread, no cache of compiled constraints; times include the call from Python. A constraint whose
+one thread, no cache of compiled constraints; times include the call from Python. sgc makes the
+first mask when it compiles, so compare `compile_and_first_mask`. A constraint whose
 right token is masked away counts as wrong, one that raises as refused, one that takes longer than
 `--seconds` to compile as slow; their masks are left out of the table.
 
