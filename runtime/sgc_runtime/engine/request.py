@@ -131,8 +131,7 @@ class Request:
         self.times = Times()
         self.forced: list[bool] = []
         self.logprobs: list[TokenLogprobs | None] = []
-        self.closing = False
-        self.aside = False
+        self.closing = self.aside = False
         # Logits that the last ids were chosen by, where log-probabilities are asked for.
         self._logits: deque[torch.Tensor] = deque(maxlen=_MOST_TAKEN_BACK)
 
