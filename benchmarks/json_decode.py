@@ -81,7 +81,7 @@ def character_regex() -> str:
 def _alive(number: int) -> str:
     """The choice with one of its own, near the object's end: what a state before it allows has
     another name in each regex, and nothing that is made for one serves another."""
-    return f"(Alive|Deceased|Petrified {number})"
+    return f"(Alive|Deceased|Quarantined {number})"
 
 
 def prompt_of(name: str) -> str:
