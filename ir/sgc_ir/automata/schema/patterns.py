@@ -57,7 +57,17 @@ def _read(pattern: str, met: bool, pool: Pool) -> Piece:
     pool.tick(len(pattern))
     python = read(tree, flags, pool.tick)
     ascii_only = read(tree, flags & ~re.UNICODE | re.ASCII, pool.tick)
-    piece = _merged(python, ascii_only, met)
+    return _anywhere(_merged(python, ascii_only, met))
+
+
+def python_piece(pattern: str, pool: Pool) -> Piece:
+    """What whole texts look like in which Python finds `pattern`; likewise, not remembered."""
+    pool.tick(len(pattern))
+    tree, flags = parse(pattern, pool.limits)
+    return _anywhere(read(tree, flags, pool.tick))
+
+
+def _anywhere(piece: Piece) -> Piece:
     choices = piece.parts if isinstance(piece, Choice) else (piece,)
     return _one([_surrounded(choice) for choice in choices])
 

@@ -11,7 +11,7 @@ from sgc_ir.automata.schema.cells import ANYTHING, NOTHING, Arrays, Goal, Layer,
 from sgc_ir.automata.schema.distinct import DistinctItems
 from sgc_ir.automata.schema.forms import Forms
 from sgc_ir.automata.schema.keywords import unsupported
-from sgc_ir.automata.schema.strings import StringTexts, found
+from sgc_ir.automata.schema.strings import StringTexts
 from sgc_ir.errors import ConstraintError
 
 _MAX_CLASSES = 64  # of names that are not declared, by the patterns that they meet
@@ -77,9 +77,11 @@ class Plans:
             yield replace(cell, free_some=(some,))
 
     def _speaks_of(self, some: Some, name: str) -> bool:
-        if name in some.outside.named or any(found(p, name) for p, _ in some.outside.patterns):
+        if name in some.outside.named or any(
+            self._texts.search.found(p, name) for p, _ in some.outside.patterns
+        ):
             return False
-        if some.pattern is not None and not found(some.pattern, name):
+        if some.pattern is not None and not self._texts.search.found(some.pattern, name):
             return False
         return not some.names or self._named(some.names, name, None)
 
@@ -157,14 +159,13 @@ class Plans:
         own = self._forms.child({"const": name}, "#", "")
         return any(self._texts.nonempty(cell) for cell in self._forms.of(both(goal, own)).strings)
 
-    @staticmethod
-    def _value_goal(cell: Objects, name: str) -> Goal:
+    def _value_goal(self, cell: Objects, name: str) -> Goal:
         goal = ANYTHING
         for layer in cell.layers:
             covered = name in layer.named
             goal = both(goal, layer.named.get(name, ANYTHING))
             for pattern, value in layer.patterns:
-                if found(pattern, name):
+                if self._texts.search.found(pattern, name):
                     goal, covered = both(goal, value), True
             if not covered:
                 goal = both(goal, layer.others)

@@ -17,9 +17,9 @@ from sgc_ir.automata.regex_tree import Piece
 from sgc_ir.automata.schema.cells import Strings
 from sgc_ir.automata.schema.formats import FORMATS
 from sgc_ir.automata.schema.patterns import search_piece
+from sgc_ir.automata.schema.searching import Searching
 from sgc_ir.automata.schema.spelling import Spelling, free_character, spelled
 from sgc_ir.automata.schema.words import all_but, words
-from sgc_ir.errors import ConstraintError
 
 
 class StringTexts:
@@ -29,6 +29,7 @@ class StringTexts:
         self._pool = pool
         self._name = name
         self.spelling = Spelling(pool)
+        self.search = Searching(pool, name)
         self._free = free_character(pool)
         self._quote = pool.literal(b'"', pool.epsilon)
         pool.named[self._free.id] = b"free character of a JSON string"
@@ -118,7 +119,7 @@ class StringTexts:
         if not _encodable(value):
             return False
         for pattern, met in cell.patterns:
-            if found(pattern, value) != met:
+            if self.search.found(pattern, value) != met:
                 return False
         for name in cell.formats:
             pattern, longest = FORMATS[name]
@@ -165,16 +166,6 @@ class StringTexts:
                 return pool.empty
             return pool.repeat(run.body, low, high)
         return self.spelling.intersection([*parts, pool.repeat(self.spelling.char, low, high)])
-
-
-def found(pattern: str, value: str) -> bool:
-    """Whether `pattern` is found in `value`. Raises `ConstraintError` for no regular expression."""
-    try:
-        return re.search(pattern, value) is not None
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ConstraintError(
-            f"the pattern {pattern!r} is no regular expression: {error}; mend it", kind="malformed"
-        ) from error
 
 
 @lru_cache(len(FORMATS))
