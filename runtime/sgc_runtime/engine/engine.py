@@ -25,6 +25,9 @@ class Engine:
 
     `Request.on_done` and a watcher's `on_text` are called in the engine's thread; they hand over
     with `post`, which gathers a step's results into one call to each event loop.
+
+    Attributes:
+        is_busy: whether it steps, for those who are to delay no step.
     """
 
     def __init__(self, core: EngineCore) -> None:
