@@ -32,7 +32,8 @@ def fewest_tokens(
     """The length of the shortest token sequence whose text is legal: a shortest path, token by
     token, over the automaton's states.
 
-    Sequences need not be canonical, so that no sequence that is can be shorter.
+    Sequences need not be canonical, so that no sequence that is can be shorter. States that
+    remember texts count as their shapes, whose shortest text may be shorter as well.
 
     Args:
         most: stop where more than so many are needed.
@@ -40,8 +41,8 @@ def fewest_tokens(
         states: the same for states that were reached.
     """
     end = time.thread_time() + seconds
-    reached = {automaton.start}
-    frontier = [automaton.start]
+    reached, exact = _shapes(automaton, {automaton.start})
+    frontier = list(reached)
     count = 0
     try:
         while not any(automaton.is_accepting(state) for state in frontier):
@@ -53,13 +54,22 @@ def fewest_tokens(
                 if time.thread_time() > end:
                     return Fewest(count, False)
                 found |= _behind_one_token(automaton, trie, frontier[first : first + _TOGETHER])
+            found, plain = _shapes(automaton, found)
+            exact &= plain
             frontier = sorted(found - reached)
             reached |= found
             if not frontier:  # no tokens spell what is legal
                 return Fewest(count, False)
     except ConstraintError:  # it has grown to its limits
         return Fewest(count, False)
-    return Fewest(count, True)
+    return Fewest(count, exact)
+
+
+def _shapes(automaton: Automaton, states: set[int]) -> tuple[set[int], bool]:
+    """`states`, or their shapes; and whether none of them remembers texts."""
+    recalls = {state: automaton.recalls(state) for state in states}
+    found = {state if recall is None else recall.shape for state, recall in recalls.items()}
+    return found, all(recall is None for recall in recalls.values())
 
 
 def _behind_one_token(automaton: Automaton, trie: TrieTable, states: list[int]) -> set[int]:

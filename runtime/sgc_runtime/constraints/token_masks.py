@@ -90,7 +90,9 @@ class TokenMasks:
                 return done
             with self.lock:
                 self._find(state)
-                following = [next_state for _, _, next_state in self.automaton.ways(state)]
+                recall = self.automaton.recalls(state)  # masks are kept of its shape only
+                shape = state if recall is None else recall.shape
+                following = [next_state for _, _, next_state in self.automaton.ways(shape)]
             for next_state in following:
                 if next_state not in seen and len(seen) < states:
                     seen[next_state] = None

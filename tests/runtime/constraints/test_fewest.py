@@ -49,6 +49,21 @@ def test_known_lengths(params: SamplingParams, tokens: int) -> None:
 
 
 @settings(max_examples=100, deadline=None)
+@pytest.mark.parametrize("style", ["spaced", "compact"])
+def test_where_items_differ_as_many_as_where_they_need_not(style: str) -> None:
+    strings = {"type": "array", "items": {"type": "string"}, "minItems": 2}
+    equal, different = (
+        fewest_tokens(
+            constraint_automaton(
+                SamplingParams(json_schema={**strings, "uniqueItems": unique}, json_style=style)
+            ),
+            TRIE.table,
+        )
+        for unique in (False, True)
+    )
+    assert different == Fewest(equal.tokens, False)
+
+
 @given(st.randoms(use_true_random=False))
 def test_as_few_as_by_trying(rng: random.Random) -> None:
     tokens = [*rng.sample(WORDS, 60), *BYTES[97:123]]
