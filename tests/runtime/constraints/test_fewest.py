@@ -48,7 +48,6 @@ def test_known_lengths(params: SamplingParams, tokens: int) -> None:
     assert fewest_tokens(constraint_automaton(params), TRIE.table) == Fewest(tokens, True)
 
 
-@settings(max_examples=100, deadline=None)
 @pytest.mark.parametrize("style", ["spaced", "compact"])
 def test_where_items_differ_as_many_as_where_they_need_not(style: str) -> None:
     strings = {"type": "array", "items": {"type": "string"}, "minItems": 2}
@@ -64,6 +63,7 @@ def test_where_items_differ_as_many_as_where_they_need_not(style: str) -> None:
     assert different == Fewest(equal.tokens, False)
 
 
+@settings(max_examples=100, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_as_few_as_by_trying(rng: random.Random) -> None:
     tokens = [*rng.sample(WORDS, 60), *BYTES[97:123]]
