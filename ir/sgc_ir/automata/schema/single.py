@@ -121,6 +121,7 @@ class SingleTexts:
                     raise unsupported("uniqueItems on numbers of more than 15 digits", where)
         plans = [plan for form in forms for plan in self._plans(form)]
         names = [self._names(plan, where) for plan in plans]
+        self._pool.tick(sum(len(one) ** 2 for one in names) // 8)
         if not _in_one_order(names):
             raise unsupported("uniqueItems on objects that are named in different orders", where)
         below: dict[str, set[Goal]] = {}
