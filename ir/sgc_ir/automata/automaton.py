@@ -59,7 +59,6 @@ class Automaton:
         row_of: int32 [capacity]: the row of each state.
         accepting: bool [capacity].
         start: the first state.
-        tick: whoever looks through states counts its own work with it (`Watch.tick`).
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class Automaton:
                 kind="unsatisfiable",
             )
         self._pool.restart_clock()
-        self.tick = self._pool.tick
         self._in_step = False
         self._nodes: dict[int, Node] = {}
         self._count = 0
@@ -161,6 +159,11 @@ class Automaton:
             yield
         finally:
             self._in_step = False
+
+    def tick(self, pieces: int = 1) -> None:
+        """Count work of one's own in a step (`one_step`), as `Watch.tick` does."""
+        if self._in_step:
+            self._pool.tick(pieces)
 
     def expand(self, state: int) -> None:
         """Make the row of `state`."""

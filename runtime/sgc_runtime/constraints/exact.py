@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeVar
 
 import torch
 
+from sgc_ir.automata.automaton import Automaton
 from sgc_ir.automata.closed import ClosedSet
 from sgc_ir.automata.limits import OutOfTime, SliceEnded, time_slice
 from sgc_ir.params import SamplingParams
@@ -84,15 +85,15 @@ def _go_on(worked: float) -> None:
 class _Slices:
     """Does work in slices, so that nobody waits long for the constraint's lock."""
 
-    def __init__(self, rest: Callable[[float], None]) -> None:
-        self._rest, self._left = rest, _MOST_S
+    def __init__(self, automaton: Automaton, rest: Callable[[float], None]) -> None:
+        self._automaton, self._rest, self._left = automaton, rest, _MOST_S
 
     def do(self, work: Callable[[], _Answer]) -> _Answer:
         seconds = _SLICE_S
         while True:
             begin = time.thread_time()
             try:
-                with time_slice(seconds):
+                with self._automaton.one_step(), time_slice(seconds):
                     return work()
             except SliceEnded:
                 seconds *= 1.5
@@ -144,7 +145,7 @@ class ClosedSets:
             ConstraintError: it takes longer than is allowed at all.
         """
         with self._planner.inside():
-            return self._search(_Slices(rest))
+            return self._search(_Slices(self._planner.masks.automaton, rest))
 
     # -- below ----------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from sgc_runtime.tokenizer.borders import whole_characters
 
 _PLANS = 2048  # of each constraint, hundreds of which may be kept
 _CLOSED = 1000
+_PLAN = 64  # pieces of work (`Watch.tick`) that encoding a forced text is counted as
 _STEPS = 4096
 
 
@@ -174,6 +175,7 @@ class Planner:
         self._closed.clear()  # its sets name states
 
     def _plan(self, place: _Place) -> Jump | None:
+        self._automaton.tick(_PLAN)
         run = self.run(place.state)
         forced = place.rest + run.data
         jump = self._force(place, run) if forced else None
