@@ -188,7 +188,7 @@ class Decimals:
 
     def _compared(self, bound: str, most: str) -> Node:
         """As many digits as `bound` has, between it and as many of `most`; made as they come."""
-        if not bound.strip(most):
+        if not bound.strip("0" if most == "9" else "9"):
             return self._digits(len(bound), len(bound), self._pool.epsilon)
         name = f"digits {bound} to {most}"
         return self._pool.lazy(name, lambda: self._compared_row(bound, most))

@@ -103,3 +103,20 @@ def test_a_value_next_to_an_excluded_bound_is_not_read_as_the_bound() -> None:
     automaton = schema_automaton({"type": "number", "exclusiveMaximum": 1})
     assert accepts(automaton, "0.9999999999999999")
     assert not accepts(automaton, "0.99999999999999999999")  # a double reads 1.0
+
+
+_EDGES = (-1000, -120, -21, -10, -9, -1, 0, 1, 5, 9, 10, 19, 20, 90, 99, 100, 110, 120, 199, 1200)
+_TEXTS = [str(number) for edge in _EDGES for number in range(edge - 2, edge + 12)]
+_WITH_FRACTION = [*_TEXTS, *(text + end for text in _TEXTS for end in (".0", ".5", ".999"))]
+
+
+@pytest.mark.parametrize(("kind", "texts"), [("integer", _TEXTS), ("number", _WITH_FRACTION)])
+def test_every_bound_that_ends_in_zeros_or_nines(kind: str, texts: list[str]) -> None:
+    wrong = []
+    for low in _EDGES:
+        for high in (edge for edge in _EDGES if edge >= low):
+            automaton = schema_automaton({"type": kind, "minimum": low, "maximum": high})
+            for text in texts:
+                if accepts(automaton, text) != (low <= float(text) <= high):
+                    wrong.append((low, high, text))
+    assert not wrong
