@@ -9,7 +9,7 @@ tried with the tokenizer itself instead of looking a fixed number of tokens back
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from sgc_ir.automata.automaton import DEAD, Automaton
 from sgc_runtime.constraints.canonical import Canonical
@@ -104,15 +104,36 @@ class SafeEnds:
         return ids
 
     def _continuations(self, state: int) -> Iterator[bytes]:
-        """A few characters that may follow, each of another kind where there are such."""
-        firsts = self._automaton.first_bytes(state)
-        places = (0, len(firsts) // 2, -1) if firsts else ()
-        for low in dict.fromkeys(firsts[i][0] for i in places):
-            found, following = bytearray([low]), state
+        """A few characters that may follow, one of each kind."""
+        for first in _of_each_kind(self._automaton.first_bytes(state)):
+            found, following = bytearray([first]), state
             while whole_characters(bytes(found)) < len(found) <= _LONGEST_CHARACTER:
                 following = self._automaton.step(following, found[-1])
                 found.append(self._automaton.first_bytes(following)[0][0])
             yield bytes(found)
+
+
+def _kind(byte: int) -> str:
+    """What tokenizers that look ahead take a character for, by its first byte."""
+    char = chr(byte)
+    if byte >= 0x80:
+        return "not ASCII"
+    if char.isspace():
+        return "end of line" if char in "\r\n" else "blank"
+    return "letter" if char.isalpha() else "digit" if char.isdigit() else "mark"
+
+
+_KINDS = tuple(map(_kind, range(256)))
+
+
+def _of_each_kind(ranges: Iterable[tuple[int, int]]) -> Collection[int]:
+    """The first byte of each kind; a function of the bytes alone, however they are divided into
+    `ranges`: that depends on what the automaton was asked before."""
+    found: dict[str, int] = {}
+    for low, high in ranges:
+        for byte in range(low, high + 1):
+            found.setdefault(_KINDS[byte], byte)
+    return found.values()
 
 
 def _behind_last_border(data: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,7 +86,47 @@ def beginning(sequences: Sequence[Any]) -> Any:
     return least[: next((i for i, equal in enumerate(same) if not equal), len(least))]
 
 
-MORE_WORDS = ["order", "orderId", " yes", " no", '"', ": ", '", "', '",', "a", "the", " is", "\n  "]
+# Behind white space this one looks ahead, as GPT-2's does; no token of its crosses the end.
+AHEAD = [r"a\n\n[ -~]+b", r"a\n\n[\t -~]*(b|c)q", "a  [ -~]+", r"a\n\n[\t -z]+q?", r"a\n\n\W\w+"]
+
+
+@pytest.mark.parametrize("pattern", AHEAD)
+def test_what_a_tokenizer_takes_apart_by_what_follows_is_held_back(
+    tmp_path: Path, pattern: str
+) -> None:
+    bench = Bench(bpe_tokenizer(tmp_path, ["\n\n", "  "]))
+    begin = "a  " if pattern.startswith("a  ") else "a\n\n"
+    for end in ("xbq", " xbq", "1bcq", "+b", "b", "  b", "--bq", "\tbq", "\t\tcq", "+1q"):
+        if re.fullmatch(pattern, begin + end):
+            write(bench, matcher(bench, pattern), begin + end)
+
+
+@pytest.mark.parametrize("pattern", AHEAD)
+def test_a_jump_does_not_depend_on_what_was_asked_before(tmp_path: Path, pattern: str) -> None:
+    bench = Bench(bpe_tokenizer(tmp_path, ["\n\n", "  "]))
+    fresh, asked = regex_automaton(pattern), regex_automaton(pattern)
+    state = asked.forced(asked.start)[1]
+    for _, _, following in asked.ways(state):
+        asked.expand(following)
+    jumps = [Matcher(bench.planner(automaton)).jump() for automaton in (fresh, asked)]
+    assert jumps[0] == jumps[1]
+
+
+MORE_WORDS = [
+    "order",
+    "orderId",
+    " yes",
+    " no",
+    '"',
+    ": ",
+    '", "',
+    '",',
+    "a",
+    "the",
+    " is",
+    "\n  ",
+    "\n\n",
+]
 TEXTS = st.lists(st.sampled_from([*WORDS, *MORE_WORDS]), max_size=4).map("".join)
 
 
@@ -113,7 +154,13 @@ def test_what_is_forced_is_forced_by_every_legal_text(
         assert len(found.ids) >= len(common) - 3
 
 
-HOLES = {"[a-z]{1,8}": "abcxyz", r"[\w ]{1,12}": "aé 日_7", r"\d+": "0123", "[^x]*": 'a ",\n😀'}
+HOLES = {
+    "[a-z]{1,8}": "abcxyz",
+    "[ -~]{1,9}": "ab, 1.",
+    r"[\w ]{1,12}": "aé 日_7",
+    r"\d+": "0123",
+    "[^x]*": 'a ",\n😀',
+}
 
 
 @st.composite
