@@ -60,18 +60,23 @@ class Asked:
 
     @property
     def summary(self) -> tuple[object, ...]:
-        """All that no setting may change; sums of logarithms but for rounding."""
+        """All that no setting may change, but for what `numbers` holds."""
         r = self.result
         assert r is not None
-        meta = dict(r.meta)
-        for entry in meta.get("logprobs", ()):
-            entry["logprob"] = round(entry["logprob"], 2)
+        meta = {name: value for name, value in r.meta.items() if name != "allowed_mass"}
+        meta["logprobs"] = [{**x, "logprob": None} for x in meta.get("logprobs", ())]
         meta["top_logprobs"] = [[x["id"] for x in tops] for tops in meta.get("top_logprobs", ())]
-        meta["allowed_mass"] = round(meta["allowed_mass"], 2)
         u = r.usage
         counts = (u.prompt_tokens, u.completion_tokens, u.forced_tokens)
         ends = (r.finish_reason, r.matched, r.complete, r.pending, r.residual)
         return (self.pattern, r.text, tuple(r.token_ids), ends, counts, str(meta))
+
+    @property
+    def numbers(self) -> list[float]:
+        """Logarithms of probabilities, which may be rounded otherwise."""
+        assert self.result is not None
+        meta = self.result.meta
+        return [meta["allowed_mass"], *(x["logprob"] for x in meta.get("logprobs", ()))]
 
 
 def asked(settings: Iterable[dict[str, Any]], max_tokens: int = 24) -> list[Asked]:

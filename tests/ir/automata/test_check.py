@@ -82,7 +82,7 @@ class _Odd:
 
 
 _DEEP: dict[str, Any] = {}
-for _ in range(5000):
+for _ in range(200_000):
     _DEEP = {"items": _DEEP}
 
 

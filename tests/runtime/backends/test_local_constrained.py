@@ -78,6 +78,7 @@ def test_no_setting_of_the_engine_changes_anything(
     stats = answer_all(folder, calls, batch, **options)
     for call, expected in zip(calls, alone, strict=True):
         assert call.summary == expected.summary
+        assert call.numbers == pytest.approx(expected.numbers, abs=1e-3)
         assert "".join(call.pieces) == "".join(expected.pieces)
     assert (stats["retractions"] > 0) == ("reserve" in options)
     assert stats["forced_tokens"] == sum(c.result.usage.forced_tokens for c in calls if c.result)

@@ -85,6 +85,7 @@ def test_standing_aside_changes_nothing(
     stats = answer_all(folder, calls, batch, **options)
     for call, other in zip(calls, expected, strict=True):
         assert call.summary == other.summary
+        assert call.numbers == pytest.approx(other.numbers, abs=1e-3)
         assert "".join(call.pieces) == "".join(other.pieces)
     assert cut_off["put off"] > 300
     assert stats["aside_steps"] > 50
@@ -182,7 +183,7 @@ def test_others_go_on_meanwhile(folder: Path, pattern: str) -> None:
 
     with backend(folder) as owner:
         run(lambda: main(owner))
-        assert owner.stats()["aside_steps"] > 100
+        assert owner.stats()["aside_steps"] > 10
     assert len([running for running, _ in seen if running]) > 100
     assert all(running == farther for running, farther in seen)
 
