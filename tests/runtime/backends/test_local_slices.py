@@ -184,7 +184,7 @@ def test_others_go_on_meanwhile(folder: Path, pattern: str) -> None:
     with backend(folder) as owner:
         run(lambda: main(owner))
         assert owner.stats()["aside_steps"] > 10
-    assert len([running for running, _ in seen if running]) > 100
+    assert len([running for running, _ in seen if running]) > 10
     assert all(running == farther for running, farther in seen)
 
 
