@@ -18,6 +18,7 @@ from sgc_ir.automata.char_runs import (
     run_before,
 )
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
+from sgc_ir.automata.near import near
 from sgc_ir.automata.nodes import Literal, Node, Repeat
 from sgc_ir.automata.one_byte import along, behind, branches, first_bytes
 from sgc_ir.automata.pool import Pool
@@ -351,6 +352,12 @@ class Automaton:
     def signature(self, state: int) -> bytes:
         """16 bytes that are equal only for states with equal texts, in every process."""
         return self._signatures.of(self._nodes[state])
+
+    def near(self, state: int, num_bytes: int) -> int:
+        """A state whose texts begin, for so many bytes, as those of `state` do; see `near.near`."""
+        node = self._nodes[state]
+        like = near(self._pool, node, num_bytes)
+        return state if like is node else self._state(like)
 
     def run(self, state: int) -> CharRun | None:
         """How `state` stands before a run of characters, or None."""

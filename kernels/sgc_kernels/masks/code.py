@@ -169,14 +169,18 @@ def run(job: int) -> None:
             at = stack + 4 * (edge // 256)
             here = load_int32(at)
             following = load_int32(table + 1024 * (here // 65536) + 4 * (edge % 256))
-            if following < 0 or going_on > 0:
+            if following >= 0:
+                if going_on > 0 and here < 65536:
+                    found = _keep_node(job, found, node, here)
+                if here % 65536 < high:
+                    store_int32(at + 4, following + here % 65536)
+                    or_bit(words, load_int32(tokens + 4 * node), 1)
+                    node += 1
+                else:
+                    node = load_int32(skips + 4 * node)
+            else:
                 if here < 65536:
                     found = _keep_node(job, found, node, here)
-            if following >= 0 and here % 65536 < high:
-                store_int32(at + 4, following + here % 65536)
-                or_bit(words, load_int32(tokens + 4 * node), 1)
-                node += 1
-            else:
                 node = load_int32(skips + 4 * node)
     store_int(job + FOUND, found)
 

@@ -156,6 +156,9 @@ class MaskMaker:
             known = []
             for part in self._automaton.parts(state):
                 run = self._automaton.run(part)
+                if run is not None and (run.high or run.low):  # a count that no token reaches?
+                    part = self._automaton.near(part, self._trie.num_levels)
+                    run = self._automaton.run(part)
                 known.append((part, run if run is not None and (run.plain or run.apart) else None))
             known.sort(key=lambda item: item[1] is None)
             self._parts[state] = known
@@ -224,12 +227,16 @@ class MaskMaker:
         if place.run.low == 0 and place.run.high is None:
             found[inside, 2] = place.state
             return
-        automaton, nodes = self._automaton, found[inside, 0]
-        steps = before[inside].astype(np.int64) * 256 + (self._trie.edge[nodes] & 255)
-        steps, which = np.unique(steps, return_inverse=True)
-        states = automaton.behind(place.state, (steps >> 8).tolist())
-        bytes_ = (steps & 255).tolist()
-        after = np.array([automaton.step(*one) for one in zip(states, bytes_, strict=True)])[which]
+        automaton, nodes, counts = self._automaton, found[inside, 0], before[inside]
+        if place.run.high is None:  # behind `low` characters it is the same for all
+            counts = np.minimum(counts, place.run.low)
+        steps = counts * 256 + (self._trie.edge[nodes] & 255)
+        used = np.flatnonzero(np.bincount(steps))
+        states = automaton.behind(place.state, (used >> 8).tolist())
+        steps_of = zip(states, (used & 255).tolist(), strict=True)
+        behind = np.zeros(int(steps.max(initial=0)) + 1, np.int32)
+        behind[used] = [automaton.step(*one) for one in steps_of]
+        after = behind[steps]
         tokens = self._trie.token[nodes[after >= 0]]
         bits = np.left_shift(np.uint32(1), (tokens & 31).astype(np.uint32)).view(np.int32)
         np.bitwise_or.at(words, tokens >> 5, bits)
@@ -238,6 +245,6 @@ class MaskMaker:
 
 
 def _least_nodes(run: CharRun) -> int:
-    if run.high is not None:
+    if run.high is not None or run.low > 1:
         return _FEW_NODES_OF_COUNTED
     return _FEW_NODES_OF_WIDE if len(run.chars.edges) >= _WIDE else _FEW_NODES

@@ -122,11 +122,12 @@ class TokenMasks:
     def _find(self, state: int) -> Int32:
         name = self._names.get(state)
         if name is None:
-            name = self._names[state] = self.automaton.signature(state)
+            name = self._names[state] = self.automaton.signature(self._near(state))
         cache = self.vocabulary.cache
         found = cache.get(name)
         if found is not None:
             return found
+        state = self._near(state)
         recall = self.automaton.recalls(state)
         if recall is not None:  # one of very many states: its mask is not for the file
             words = self._find(recall.shape)
@@ -137,3 +138,7 @@ class TokenMasks:
         if len(self._new) < _SAVED:
             self._new.add(name)
         return cache.put(name, self._maker.make(state, self._find))
+
+    def _near(self, state: int) -> int:
+        """A state with the same mask, which more states share."""
+        return self.automaton.near(state, self.vocabulary.trie.table.num_levels)

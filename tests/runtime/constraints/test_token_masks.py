@@ -205,11 +205,23 @@ def test_equal_states_of_several_automata_share_a_mask() -> None:
 
 def test_equal_masks_of_different_states_are_kept_once() -> None:
     vocabulary = vocabularies([b"a", b"b", b"c"])[0]
-    automaton = regex_automaton("a{50}")
+    automaton = regex_automaton("a" * 50)
     masks = TokenMasks(automaton, vocabulary)
     assert masks.warm(seconds=10, states=40) == 40
     cache = vocabulary.cache
     assert (len(cache), cache.num_bytes) == (40, 40 * 256 + masks.mask(automaton.start).nbytes)
+
+
+def test_counts_that_no_token_reaches_share_a_mask() -> None:
+    vocabulary = vocabularies(WORDS)[0]
+    automaton = regex_automaton(r'"([^"\\]|\\["n]){1,200}"')
+    masks = TokenMasks(automaton, vocabulary)
+    state = automaton.walk(automaton.start, b'"a')
+    for data in (b"b", b"aab", b"x1", b'\\"'):
+        after = automaton.walk(state, data)
+        assert after != state
+        assert masks.mask(after) is masks.mask(state)
+        state = after
 
 
 def test_the_least_recently_used_masks_are_dropped() -> None:
