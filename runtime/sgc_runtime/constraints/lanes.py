@@ -105,6 +105,8 @@ class Lanes:
                 self._running.discard(job)
                 if job.thread is not None:
                     self._threads.discard(job.thread)
+            for _ in range(min(len(self._later), self._most_slow - self._num_slow)):
+                self._queue.put(self._later.popleft())  # threads that wait look there
             self._hire()
         return late
 
@@ -117,6 +119,7 @@ class Lanes:
 
     @property
     def _num_slow(self) -> int:
+        """With the lock held."""
         return sum(job.is_slow for job in self._running)
 
     def _hire(self) -> None:
@@ -197,6 +200,8 @@ class Lanes:
 
     def _others(self) -> float:
         """How many times as long as usual a job is to rest: as often as jobs are slow."""
-        if not self._is_busy() and len(self._running) == 1 and self._queue.empty():
-            return 0.0
-        return float(max(1, self._num_slow))
+        is_busy = self._is_busy()
+        with self._lock:
+            if not is_busy and len(self._running) == 1 and self._queue.empty():
+                return 0.0
+            return float(max(1, self._num_slow))
