@@ -137,6 +137,7 @@ class _ExactGen:
         """Let the stream go on with sample 0."""
         assert self._first is not None
         request, outcome, prefix = self._first
+        self._first = None  # the request holds this object
         go_on(self._stream, request, outcome)
         if outcome.node is None and prefix is not None:
             length = min(prefix.length, len(self._stream.ids))

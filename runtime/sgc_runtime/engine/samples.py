@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import torch
@@ -51,30 +50,24 @@ class Samples:
     def begin(self, requests: Sequence[Request]) -> None:
         """Let the new requests of a call begin with what their constraint forces; some may end with
         that. They are queued when all have begun, perhaps in a later step."""
-        left = deque(r for r in requests if r.guide is not None)
-        if not left:
+        bound = [r for r in requests if r.guide is not None]
+        if not bound:
             self._queue(requests)
             return
-
-        def begin(seconds: float) -> Work | None:
-            if not left:
-                self._begun.append(requests)
-                return None
-            assert left[0].guide is not None
-            left[0].guide.begin()
-            return follow
-
-        def follow(seconds: float) -> Work:
-            self._follow(left[0], None, None, seconds)
-            return pause
-
-        def pause(seconds: float) -> Work:
-            self._pause(left[0], seconds)
-            left.popleft()
-            return begin
-
-        self._slices.do(requests, begin)
+        self._slices.do(requests, partial(self._begin_next, requests, iter(bound)))
         self._queue_begun()
+
+    def _begin_next(
+        self, requests: Sequence[Request], left: Iterator[Request], seconds: float
+    ) -> Work | None:
+        request = next(left, None)
+        if request is None:
+            self._begun.append(requests)
+            return None
+        assert request.guide is not None
+        request.guide.begin()
+        then = partial(self._begin_next, requests, left)
+        return partial(self._take_on, request, None, None, then)
 
     def _queue_begun(self) -> None:
         begun, self._begun = self._begun, []
@@ -191,31 +184,24 @@ class Samples:
             self._push(request, token, found, logits)
         else:
             request.guide.take(token)
-            self._slices.do([request], partial(self._take_on, request, found, logits))
+            self._slices.do([request], partial(self._take_on, request, found, logits, None))
 
     def _take_on(
         self,
         request: Request,
         found: TokenLogprobs | None,
         logits: torch.Tensor | None,
+        then: Work | None,
         seconds: float,
     ) -> Work:
-        self._follow(request, found, logits, seconds)
-        return partial(self._pause_behind, request)
-
-    def _pause_behind(self, request: Request, seconds: float) -> None:
-        self._pause(request, seconds)
-
-    def _follow(
-        self,
-        request: Request,
-        found: TokenLogprobs | None,
-        logits: torch.Tensor | None,
-        seconds: float,
-    ) -> None:
         """Go on with what the last token leads to."""
         assert request.guide is not None
         self._apply(request, request.guide.follow(seconds), found, logits)
+        return partial(self._pause_before, request, then)
+
+    def _pause_before(self, request: Request, then: Work | None, seconds: float) -> Work | None:
+        self._pause(request, seconds)
+        return then
 
     def _apply(
         self,

@@ -20,6 +20,7 @@ class Waiter:
         self._loop = asyncio.get_running_loop()
         self._outcomes: dict[Request, Outcome] = {}
         self._expected = 0
+        self._error: Exception | None = None
         self._all: asyncio.Future[None] = self._loop.create_future()
 
     def on_done(self, request: Request, outcome: Outcome) -> None:
@@ -38,21 +39,24 @@ class Waiter:
 
     async def run(self, requests: Sequence[Request]) -> list[Outcome]:
         """Submit, wait for all; raises the first error. When cancelled, so are the requests."""
+        if not requests:
+            return []
         self._expected = len(requests)
-        if requests:
-            self._engine.submit(requests)
-            try:
-                await self._all
-            except BaseException:
-                self._engine.cancel(requests)  # also those that are done: the call is not
-                raise
-        return [self._outcomes[r] for r in requests]
+        self._engine.submit(requests)
+        try:
+            await self._all
+            if self._error is not None:
+                raise self._error
+            return [self._outcomes[r] for r in requests]
+        except BaseException:
+            self._engine.cancel(requests)  # also those that are done: the call is not
+            raise
+        finally:  # requests hold this object: without a cycle they are freed at once
+            self._outcomes, self._error = {}, None
 
     def _note(self, request: Request, outcome: Outcome) -> None:
-        self._outcomes[request] = outcome
         if self._all.done():
             return
-        if outcome.error is not None:
-            self._all.set_exception(outcome.error)
-        elif len(self._outcomes) == self._expected:
+        self._outcomes[request], self._error = outcome, outcome.error
+        if self._error is not None or len(self._outcomes) == self._expected:
             self._all.set_result(None)
