@@ -93,6 +93,7 @@ class Watch:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
+        self._due = _BETWEEN_LOOKS
         self.restart("making the constraint")
 
     def restart(self, what: str) -> None:
@@ -100,7 +101,8 @@ class Watch:
         self._what = what
         self._end: float | None = None  # set at the first look
         self._thread = 0
-        self._due = _BETWEEN_LOOKS
+        if _own.at_look is None:  # else many short steps count as one long one
+            self._due = _BETWEEN_LOOKS
 
     def tick(self, pieces: int = 1) -> None:
         """Count `pieces` of work.

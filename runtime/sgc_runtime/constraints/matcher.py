@@ -156,7 +156,7 @@ class Matcher:
         """
         state = self._states[num_ids]
         assert state >= 0
-        if more and num_ids < len(self.ids) - _HELD:
+        if more and num_ids <= len(self.ids) - _HELD:
             return None
         state = self._planner.walk(state, more) if more else state
         return state != DEAD and self._automaton.is_accepting(state)

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sgc_ir.automata.limits import SliceEnded, Watch, time_slice
+from sgc_ir.automata.limits import SliceEnded, Watch, at_each_look, time_slice
 from sgc_ir.errors import ConstraintError
 
 ENOUGH = 10_000
@@ -49,3 +49,12 @@ def test_little_work_is_done_whatever_the_slice() -> None:
         for _ in range(100):
             watch.restart("a step")
             watch.tick(100)
+
+
+def test_who_is_called_at_each_look_is_so_in_short_steps_too() -> None:
+    watch, calls = Watch(10), list[None]()
+    with at_each_look(lambda: calls.append(None)):
+        for _ in range(100):
+            watch.restart("a step")
+            watch.tick(100)
+    assert 30 < len(calls) <= 100

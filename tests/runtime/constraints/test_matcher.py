@@ -275,6 +275,15 @@ def test_states_are_dropped_meanwhile(
     assert drops
 
 
+def test_no_state_is_asked_about_that_may_be_dropped(benches: dict[str, Bench]) -> None:
+    found = Matcher(benches["bytes"].planner(regex_automaton("[ab]{400}")))
+    take(found, benches["bytes"].tokenizer.encode("ab" * 200, start=False))
+    held, states = set(found.held()), found._states
+    known = [i for i in range(401) if found.is_legal(i, b"a") is not None]
+    assert len(known) > 200
+    assert all(states[i] in held for i in known)
+
+
 def spend(matcher: Matcher, seconds: float) -> None:
     with matcher.bounded():
         end = time.thread_time() + seconds
