@@ -78,9 +78,14 @@ class Samples:
         """Begin a step: go on with those that stand aside."""
         self._slices.go_on()
         self._queue_begun()
-        if self._late:
-            late, self._late = self._late, []
+        late, self._late = self._late, []
+        if not late:
+            return
+        try:
             self._sample([r for r, _ in late], torch.cat([logits for _, logits in late]))
+        except Exception as exc:
+            for request, _ in late:
+                self._fail(request, exc)
 
     def take(self, requests: Sequence[Request], logits: torch.Tensor) -> None:
         """The next id of each, by its row of `logits` (`[requests, vocab]` float32)."""

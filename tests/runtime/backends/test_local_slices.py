@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from support.constrained import REGEXES, Asked, answer_all, asked
 from support.local import backend, gen, run, stream
 
@@ -20,9 +21,10 @@ from sgc_ir.errors import BackendError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.backends.local import LocalBackend
 from sgc_runtime.constraints import matcher
-from sgc_runtime.engine import slices
+from sgc_runtime.engine import samples, slices
 from sgc_runtime.engine.request import State
 from sgc_runtime.executor.backend import Call
+from sgc_runtime.sampling.row import SamplingRow
 
 SETTINGS: tuple[dict[str, Any], ...] = (
     {"temperature": 0.0},
@@ -206,6 +208,29 @@ def test_too_slow_a_constraint_fails_alone(folder: Path, monkeypatch: pytest.Mon
     assert isinstance(slow, BackendError)
     assert "more than 0.05 s beyond" in str(slow)
     assert all(result.text for result in plain)
+
+
+def test_sampling_that_fails_later_fails_one_gen(
+    folder: Path, cut_off: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = samples.sample
+
+    def broken(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> Any:
+        if any(row.params.regex == "[a-z]{5}" for row in rows):
+            raise ZeroDivisionError
+        return real(logits, rows)
+
+    monkeypatch.setattr(samples, "sample", broken)
+
+    async def main(owner: LocalBackend) -> None:
+        for _ in range(8):
+            with pytest.raises(BackendError, match="the engine's step failed: ZeroDivisionError"):
+                await gen(stream(owner, "The"), regex="[a-z]{5}")
+        assert (await gen(stream(owner, "The"), regex="[a-z]{4}")).complete
+
+    with backend(folder) as owner:
+        run(lambda: main(owner))
+    assert cut_off["put off"] > 4
 
 
 @pytest.mark.usefixtures("cut_off")
