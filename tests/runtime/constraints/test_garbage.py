@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.jumps import Bench, byte_tokenizer
+from support.jumps import Bench, byte_tokenizer, take
 
 from sgc_ir.automata.automaton import Automaton
 from sgc_ir.automata.grammar.grammar import grammar_automaton
@@ -27,11 +27,15 @@ OBJECT = {
     "type": "object",
     "properties": {"a": {"type": "integer", "minimum": 3}, "b": {"type": "string"}},
 }
+DIFFERENT = {"type": "array", "uniqueItems": True, "items": {"type": ["string", "number"]}}
+NESTED = {"type": "array", "uniqueItems": True, "items": DIFFERENT, "minItems": 3}
 CASES: dict[str, Callable[[], Automaton]] = {
     "regex": lambda: regex_automaton(r"(\w+ )*(?:(?!END).)*END"),
     "loop": lambda: regex_automaton("(?:(?:a*b*)*c*)*d"),
     "tree": lambda: schema_automaton(TREE, "spaced"),
     "object": lambda: schema_automaton(OBJECT, "spaced"),
+    "different": lambda: schema_automaton(DIFFERENT, "spaced"),
+    "different arrays": lambda: schema_automaton(NESTED, "spaced"),
     "grammar": lambda: grammar_automaton('start: "(" start ")" | "x" start start | "y"'),
 }
 
@@ -66,6 +70,19 @@ def test_a_dropped_constraint_is_freed(bench: Bench, name: str) -> None:
     grown = num_nodes() - before
     del matcher
     assert num_nodes() - before < min(grown, 100)  # some that front ends hold
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_what_is_remembered_of_a_text_is_freed(bench: Bench) -> None:
+    left = []
+    for number in (10, 10, 100):
+        before = num_nodes()
+        matcher = Matcher(bench.planner(CASES["different arrays"]()))
+        text = "[" + ", ".join(f'[1, "x{i}"]' for i in range(number))
+        take(matcher, [4 + byte for byte in text.encode()])
+        del matcher
+        left.append(num_nodes() - before)
+    assert left[2] == left[1]
 
 
 @pytest.mark.usefixtures("uncollected")

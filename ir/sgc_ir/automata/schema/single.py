@@ -42,10 +42,12 @@ class Amounts:
             return False
         self._asked.add(node.id)
         try:
-            self._known[node.id] = node, self._least(node, number)
+            least = self._least(node, number)
         finally:
             self._asked.discard(node.id)
-        return self._known[node.id][1] > number
+        if not any(memories(node)):  # of which there is no end, and which are soon asked
+            self._known[node.id] = node, least
+        return least > number
 
     def _least(self, node: Node, enough: int) -> int:
         """A number of texts that `node` has at least: of as many beginnings of one length, each
