@@ -76,17 +76,23 @@ def alike(pool: Pool, node: Node) -> Alike | None:
 
 def _of_union(pool: Pool, node: Union) -> Alike | None:
     """Some items may be like other expressions, if what the rest adds is little."""
-    likes, added = [], []
+    likes, others = [], []
     for item in node.items:
         found = alike(pool, item)
-        if found is not None:
+        if found is None:
+            others.append(item)
+        else:
             likes.append(found)
-        elif isinstance(item, Literal):
+    if not likes:
+        return None
+    added: list[tuple[int, int, Node]] = []
+    for item in others:
+        if isinstance(item, Literal):
             byte = item.data[item.offset]
             added.append((byte, byte, pool.literal(item.data, item.tail, item.offset + 1)))
         else:
             added += item.row(pool)
-    if not likes or sum(high - low + 1 for low, high, _ in added) > _FEW:
+    if sum(high - low + 1 for low, high, _ in added) > _FEW:
         return None
     after: dict[int, list[Node]] = {byte: [] for like in likes for byte in like.changes}
     for low, high, following in added:

@@ -131,7 +131,11 @@ class Literal(Node):
     __slots__ = ("data", "offset", "tail")
 
     def __init__(self, number: int, data: bytes, offset: int, tail: Node) -> None:
-        super().__init__(number, False, tail.sure, tail.length + 1, tail.looping)
+        # As `Node` does, without a call: these are most of all.
+        self.id, self.nullable, self._row = number, False, None
+        self.length, self.looping = tail.length + 1, tail.looping
+        self.sure = sure = tail.sure
+        self.alive = True if sure else None
         self.data = data
         self.offset = offset
         self.tail = tail
@@ -147,7 +151,11 @@ class Span(Node):
     __slots__ = ("chars", "tail")
 
     def __init__(self, number: int, chars: CharSet, tail: Node) -> None:
-        super().__init__(number, False, tail.sure, tail.length + 1, tail.looping)
+        # As `Node` does, without a call: these are most of all.
+        self.id, self.nullable, self._row = number, False, None
+        self.length, self.looping = tail.length + 1, tail.looping
+        self.sure = sure = tail.sure
+        self.alive = True if sure else None
         self.chars = chars
         self.tail = tail
 
@@ -165,13 +173,10 @@ class Sequence(Node):
     __slots__ = ("head", "tail")
 
     def __init__(self, number: int, head: Node, tail: Node) -> None:
-        super().__init__(
-            number,
-            head.nullable and tail.nullable,
-            head.sure and tail.sure,
-            tail.length + 1,
-            head.looping or tail.looping,
-        )
+        self.id, self.nullable, self._row = number, head.nullable and tail.nullable, None
+        self.length, self.looping = tail.length + 1, head.looping or tail.looping
+        self.sure = sure = head.sure and tail.sure
+        self.alive = True if sure else None
         self.head = head
         self.tail = tail
 
@@ -251,21 +256,23 @@ class Complement(Node):
 class Repeat(Node):
     """`body` at least `low` and at most `high` times (None: any number)."""
 
-    __slots__ = ("body", "high", "low")
+    __slots__ = ("_plain", "body", "high", "low")
 
     def __init__(self, number: int, body: Node, low: int, high: int | None) -> None:
         super().__init__(number, low == 0, low == 0 or body.sure)
+        self._plain: CharSet | None = None
+        if isinstance(body, Span) and isinstance(body.tail, Epsilon):
+            self._plain = body.chars
         self.body = body
         self.low = low
         self.high = high
 
     def needs(self) -> tuple[Node, ...]:
-        return () if self.plain() is not None else (self.body,)
+        return () if self._plain is not None else (self.body,)
 
     def plain(self) -> CharSet | None:
         """The set that the body is one character of, where it is no more."""
-        body = self.body
-        return body.chars if isinstance(body, Span) and isinstance(body.tail, Epsilon) else None
+        return self._plain
 
     def derive(self, pool: Pool) -> Row:
         return self.before(pool, pool.epsilon)

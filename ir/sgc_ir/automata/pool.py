@@ -37,7 +37,7 @@ from sgc_ir.automata.rows import (
     merged,
     union_of_rows,
 )
-from sgc_ir.automata.store import Store
+from sgc_ir.automata.store import ID_BITS, Store
 from sgc_ir.automata.utf8 import ANY_CHAR, CharSet, Ranges, char_set
 from sgc_ir.errors import ConstraintError
 
@@ -74,7 +74,7 @@ class Pool(Store):
             return tail
         if offset and len(data) - offset <= _COPIED:
             data, offset = data[offset:], 0
-        key = (Literal, data, offset, tail.id)
+        key = (data, offset, tail.id)
         found = self._interned.get(key)
         return found or self._keep(key, Literal(self._number(), data, offset, tail))
 
@@ -82,7 +82,7 @@ class Pool(Store):
         """One character (or the rest of one), then `tail`."""
         if tail is self.empty:
             return tail
-        key = (chars.id, tail.id)
+        key = chars.id << ID_BITS | tail.id
         found = self._spans.get(key)
         if found is None:
             found = self._spans[key] = Span(self._number(), chars, tail)
@@ -126,7 +126,7 @@ class Pool(Store):
 
     def then(self, head: Node, tail: Node) -> Node:
         """The same as one expression, with `head` whole."""
-        key = (Then, head.id, tail.id)
+        key = head.id << ID_BITS | tail.id
         found = self._interned.get(key)
         return found or self._keep(key, Then(self._number(), head, tail))
 
@@ -150,7 +150,7 @@ class Pool(Store):
         if isinstance(body, Repeat) and gapless(body, low, high):
             longest = None if high is None or body.high is None else high * body.high
             return self.repeat(body.body, low * body.low, longest)
-        key = (Repeat, body.id, low, high)
+        key = ("repeat", body.id, low, high)
         found = self._interned.get(key)
         return found or self._keep(key, Repeat(self._number(), body, low, high))
 
@@ -163,7 +163,7 @@ class Pool(Store):
             make: makes it; the result may hold the delayed expression itself, but not begin
                 with it.
         """
-        key = (Delayed, name)
+        key = ("delayed", name)
         found = self._interned.get(key)
         return found or self._keep(key, Delayed(self._number(), name, nullable, make))
 
@@ -175,7 +175,7 @@ class Pool(Store):
             make: gives the row when it is first asked for.
             nullable: whether the empty text is in it. Some text has to be.
         """
-        key = (Lazy, name)
+        key = ("lazy", name)
         found = self._interned.get(key)
         return found or self._keep(key, Lazy(self._number(), name, nullable, make))
 
@@ -192,13 +192,13 @@ class Pool(Store):
             other, changes = find()
             return changed(other.row(self), changes)
 
-        key = (Lazy, name)
+        key = ("lazy", name)
         found = self._interned.get(key)
         return found or self._keep(key, Lazy(self._number(), name, False, row, find, beyond))
 
     def recorded(self, name: str, memory: Memory) -> Node:
         """The same as `lazy` for a state that remembers texts."""
-        key = (Lazy, name)
+        key = ("lazy", name)
         found = self._interned.get(key)
         return found or self._keep(key, Recorded(self._number(), name, memory))
 
@@ -234,7 +234,7 @@ class Pool(Store):
         if len(parts) <= 1:
             return parts[0] if parts else self.empty
         parts.sort(key=lambda part: part.id)
-        key = (Union, *[part.id for part in parts])
+        key = ("union", *[part.id for part in parts])
         found = self._interned.get(key)
         return found or self._keep(key, Union(self._number(), tuple(parts)))
 
@@ -280,7 +280,7 @@ class Pool(Store):
             if part.looping and isinstance(part, Union):
                 others = [other for other in parts if other is not part]
                 return self.union([self.intersection([*others, one]) for one in part.items])
-        key = (Intersection, *[part.id for part in parts])
+        key = ("intersection", *[part.id for part in parts])
         found = self._interned.get(key)
         return found or self._keep(key, Intersection(self._number(), tuple(parts)))
 
@@ -294,7 +294,7 @@ class Pool(Store):
             return body.body
         if isinstance(body, Span) and body.chars is rest:
             return self.span(rest, self.complement(body.tail))
-        key = (Complement, body.id, None if rest is None else rest.id)
+        key = ("complement", body.id, None if rest is None else rest.id)
         found = self._interned.get(key)
         return found or self._keep(key, Complement(self._number(), body, rest))
 
@@ -314,7 +314,7 @@ class Pool(Store):
         if name in self._unproductive:
             return self.empty
         rule = self._rules.setdefault(name, Rule(name, nullable))
-        key = (Reference, name)
+        key = ("reference", name)
         found = self._interned.get(key)
         return found or self._keep(key, Reference(self._number(), rule))
 
@@ -336,7 +336,7 @@ class Pool(Store):
 
     def appended(self, head: Node, tail: Node) -> Node:
         """As `sequence`, remembered: for the same two again and again."""
-        key = (head.id, tail.id)
+        key = head.id << ID_BITS | tail.id
         both = self._followed.get(key)
         if both is None:
             both = self._followed[key] = self.sequence(head, tail)
@@ -350,7 +350,7 @@ class Pool(Store):
             if isinstance(node, Span) and node.tail is epsilon:
                 out.append((low, high, self.span(node.chars, tail)))
                 continue
-            key = (node.id, number)
+            key = node.id << ID_BITS | number
             both = known.get(key)
             if both is None:
                 both = known[key] = self.sequence(node, tail)

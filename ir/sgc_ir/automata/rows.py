@@ -14,13 +14,16 @@ Combine = Callable[[Sequence[Node]], Node]
 def merged(pairs: Sequence[tuple[int, int, Node]]) -> Row:
     """The row without empty derivatives, neighbours with one derivative as one range."""
     out: list[tuple[int, int, Node]] = []
-    for low, high, node in pairs:
+    last, end = None, -2
+    for pair in pairs:
+        low, high, node = pair
         if node.alive is False:
             continue
-        if out and out[-1][2] is node and out[-1][1] == low - 1:
+        if node is last and end == low - 1:
             out[-1] = (out[-1][0], high, node)
         else:
-            out.append((low, high, node))
+            out.append(pair)
+        last, end = node, high
     return tuple(out)
 
 

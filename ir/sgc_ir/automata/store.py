@@ -12,6 +12,10 @@ from sgc_ir.automata.nodes import Empty, Epsilon, Node, Rule
 from sgc_ir.automata.parts import within
 from sgc_ir.errors import ConstraintError
 
+# Keys of two ids are one number, and others hold no types: what holds objects is looked through
+# again and again by the collector of garbage.
+ID_BITS = 40
+
 _Made = TypeVar("_Made", bound=Node)
 
 
@@ -32,8 +36,8 @@ class Store:
         self._watch = Watch(limits.seconds)
         self.tick = self._watch.tick
         self._interned: dict[Hashable, Node] = {}
-        self._spans: dict[tuple[int, int], Node] = {}  # most of all, and asked for most often
-        self._followed: dict[tuple[int, int], Node] = {}
+        self._spans: dict[int, Node] = {}  # most of all, and asked for most often
+        self._followed: dict[int, Node] = {}
         self._unions: dict[tuple[int, ...], Node] = {}
         self._rules: dict[str, Rule] = {}
         self.num_made = 0

@@ -54,6 +54,7 @@ class MaskMaker:
         self._spans: list[tuple[int, int, int]] = []
         self._parts: dict[int, list[tuple[int, CharRun | None]]] = {}
         self._walked: set[int] = set()  # states before runs that are walked nevertheless
+        self._plain: set[int] = set()  # states that stand before no run
 
     def make(self, state: int, known: Known) -> Int32:
         """The mask in `state`.
@@ -143,10 +144,13 @@ class MaskMaker:
 
     def _is_run(self, state: int, size: int) -> bool:
         """Whether so many nodes below `state` are looked at as runs."""
-        if size < _FEW_NODES_MORE or state in self._walked:
+        if size < _FEW_NODES_MORE or state in self._walked or state in self._plain:
             return False
         run = self._parts_of(state)[0][1]
-        return run is not None and (size >= _least_nodes(run) or state in self._places)
+        if run is None:
+            self._plain.add(state)
+            return False
+        return size >= _least_nodes(run) or state in self._places
 
     def _parts_of(self, state: int) -> list[tuple[int, CharRun | None]]:
         """The states into which `state` parts, each with the run before which it stands, where
@@ -160,8 +164,10 @@ class MaskMaker:
                     part = self._automaton.near(part, self._trie.num_levels)
                     run = self._automaton.run(part)
                 known.append((part, run if run is not None and (run.plain or run.apart) else None))
-            known.sort(key=lambda item: item[1] is None)
-            self._parts[state] = known
+            if len(known) > 1:
+                known.sort(key=lambda item: item[1] is None)
+            if known[0][1] is not None:
+                self._parts[state] = known
         return known
 
     def _leave(self, place: _Place, words: Int32) -> Int32:
