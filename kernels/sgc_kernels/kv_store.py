@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from sgc_kernels.norm import rms_norm
 from sgc_kernels.rotary import apply_rotary
 
 
@@ -45,3 +46,25 @@ def turn_and_store(
     turned = apply_rotary(qkv[:, :-kv_heads], table)
     store_kv(turned[:, -kv_heads:], qkv[:, -kv_heads:], k_cache, v_cache, slots)
     return turned[:, :-kv_heads]
+
+
+def norm_turn_and_store(
+    qkv: torch.Tensor,
+    norms: tuple[torch.Tensor, torch.Tensor],
+    eps: float,
+    table: tuple[torch.Tensor, torch.Tensor],
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    slots: torch.Tensor,
+) -> torch.Tensor:
+    """`turn_and_store` after an RMS norm of each query and key head.
+
+    Args:
+        norms: weights for queries and for keys, `[head_dim]`.
+        eps: see `rms_norm`.
+    """
+    kv_heads = k_cache.shape[1]
+    q = rms_norm(qkv[:, : -2 * kv_heads], norms[0], eps)
+    k = rms_norm(qkv[:, -2 * kv_heads : -kv_heads], norms[1], eps)
+    store_kv(apply_rotary(k, table), qkv[:, -kv_heads:], k_cache, v_cache, slots)
+    return apply_rotary(q, table)

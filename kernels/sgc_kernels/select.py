@@ -29,11 +29,12 @@ class Kernels:
     rms_norm: Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
     add_rms_norm: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor]
     rotary_table: Callable[[torch.Tensor, torch.Tensor, float, torch.dtype], Table]
-    apply_rotary: Callable[[torch.Tensor, Table], torch.Tensor]
     silu_mul: Callable[[torch.Tensor], torch.Tensor]
-    store_kv: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], None]
     turn_and_store: Callable[
         [torch.Tensor, Table, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor
+    ]
+    norm_turn_and_store: Callable[
+        [torch.Tensor, Table, float, Table, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor
     ]
 
 
@@ -47,9 +48,29 @@ def select_kernels(
         group: query heads a key head.
     """
     plain = _select_plain(device, dtype)
-    if device.type != "cpu" or not head_dim:
+    if not head_dim:
         return plain
-    return _with_compiled(plain, dtype, head_dim, group)
+    if device.type == "cuda":
+        return _with_triton(plain)
+    return _with_compiled(plain, dtype, head_dim, group) if device.type == "cpu" else plain
+
+
+def _with_triton(plain: Kernels) -> Kernels:
+    try:
+        from sgc_kernels.gpu.activation import silu_mul
+        from sgc_kernels.gpu.norm import add_rms_norm, rms_norm
+        from sgc_kernels.gpu.rotary import norm_turn_and_store, turn_and_store
+    except ImportError as error:
+        _LOG.warning("no Triton here (%s): attention and norms run in torch", error)
+        return plain
+    return replace(
+        plain,
+        rms_norm=rms_norm,
+        add_rms_norm=add_rms_norm,
+        silu_mul=silu_mul,
+        turn_and_store=turn_and_store,
+        norm_turn_and_store=norm_turn_and_store,
+    )
 
 
 def _with_compiled(plain: Kernels, dtype: torch.dtype, head_dim: int, group: int) -> Kernels:
@@ -73,16 +94,17 @@ def _with_compiled(plain: Kernels, dtype: torch.dtype, head_dim: int, group: int
         add_rms_norm=operations.add_rms_norm,
         silu_mul=operations.silu_mul,
         turn_and_store=operations.turn_and_store,
+        norm_turn_and_store=operations.norm_turn_and_store,
     )
 
 
 def _select_plain(device: torch.device, dtype: torch.dtype) -> Kernels:
     from sgc_kernels.activation import silu_mul
     from sgc_kernels.attention.torch_ref import TorchAttention
-    from sgc_kernels.kv_store import store_kv, turn_and_store
+    from sgc_kernels.kv_store import norm_turn_and_store, turn_and_store
     from sgc_kernels.linear import PackedLinear, PlainLinear, can_pack
     from sgc_kernels.norm import add_rms_norm, rms_norm
-    from sgc_kernels.rotary import apply_rotary, rotary_table
+    from sgc_kernels.rotary import rotary_table
     from sgc_kernels.weights.grouped import GroupedLinear, can_group
 
     return Kernels(
@@ -92,8 +114,7 @@ def _select_plain(device: torch.device, dtype: torch.dtype) -> Kernels:
         rms_norm=rms_norm,
         add_rms_norm=add_rms_norm,
         rotary_table=rotary_table,
-        apply_rotary=apply_rotary,
         silu_mul=silu_mul,
-        store_kv=store_kv,
         turn_and_store=turn_and_store,
+        norm_turn_and_store=norm_turn_and_store,
     )

@@ -11,8 +11,10 @@ import torch
 from sgc_kernels.activation import silu_mul
 from sgc_kernels.compiled.job_block import JOB_WORDS
 from sgc_kernels.compiled.machine_code import MachineCode
+from sgc_kernels.kv_store import store_kv
 from sgc_kernels.norm import add_rms_norm, rms_norm
 from sgc_kernels.openmp import parallel_call
+from sgc_kernels.rotary import apply_rotary
 
 _ALONE = 16_384  # numbers below which a second thread costs more than it takes over
 # Rows up to which one thread of compiled code beats torch's calls.
@@ -111,6 +113,23 @@ class CompiledOperations:
             kv_heads,
         )
         return q
+
+    def norm_turn_and_store(
+        self,
+        qkv: torch.Tensor,
+        norms: tuple[torch.Tensor, torch.Tensor],
+        eps: float,
+        table: Table,
+        k_cache: torch.Tensor,
+        v_cache: torch.Tensor,
+        slots: torch.Tensor,
+    ) -> torch.Tensor:
+        """As `sgc_kernels.kv_store.norm_turn_and_store`."""
+        kv_heads = k_cache.shape[1]
+        q = self.rms_norm(qkv[:, : -2 * kv_heads], norms[0], eps)
+        k = self.rms_norm(qkv[:, -2 * kv_heads : -kv_heads], norms[1], eps)
+        store_kv(apply_rotary(k, table), qkv[:, -kv_heads:], k_cache, v_cache, slots)
+        return apply_rotary(q, table)
 
     def _run(self, name: str, rows: int, width: int, *fields: int) -> None:
         """Call a kernel with a `job_block` whose fields behind the width are `fields`."""

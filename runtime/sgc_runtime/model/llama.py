@@ -109,11 +109,8 @@ class LlamaModel:
         qkv = layer.qkv(x).view(-1, q_heads + 2 * kv_heads, config.head_dim)
         keys, values = kv.k[index], kv.v[index]
         if layer.q_norm is not None and layer.k_norm is not None:
-            qk, v = qkv[:, : q_heads + kv_heads], qkv[:, q_heads + kv_heads :]
-            q = kernels.rms_norm(qk[:, :q_heads], layer.q_norm, config.rms_eps)
-            k = kernels.rms_norm(qk[:, q_heads:], layer.k_norm, config.rms_eps)
-            q, k = kernels.apply_rotary(q, table), kernels.apply_rotary(k, table)
-            kernels.store_kv(k, v, keys, values, out_slots)
+            norms, eps = (layer.q_norm, layer.k_norm), config.rms_eps
+            q = kernels.norm_turn_and_store(qkv, norms, eps, table, keys, values, out_slots)
         else:
             q = kernels.turn_and_store(qkv, table, keys, values, out_slots)
         heads = plan.run(q, keys, values, config.windows[index])

@@ -1,0 +1,106 @@
+"""Products for few rows on a GPU against the same in float64: in the interpreter where there is
+none."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # read when triton is imported
+pytest.importorskip("triton", reason="triton is not installed")
+
+from sgc_kernels import fused_linear
+from sgc_kernels.gpu import gemv
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+TOLERANCE = {torch.float32: 5e-6, torch.float16: 2e-3}
+DTYPES = sorted(TOLERANCE, key=str)
+SHAPES = [(48, 64), (10, 96), (33, 1500), (7, 72)]
+
+
+def random(*shape: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
+    numbers = torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
+    return numbers.to(DEVICE, dtype)
+
+
+def check(out: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> None:
+    assert out.dtype == dtype
+    error = (out.double() - expected).norm() / expected.norm()
+    assert float(error) < TOLERANCE[dtype]
+
+
+def exact(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
+    return [None if tensor is None else tensor.double() for tensor in tensors]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("around", ["", "bias", "norm", "residual", "bias norm residual"])
+def test_fused_linear(shape: tuple[int, int], rows: int, around: str, dtype: torch.dtype) -> None:
+    weight, x = random(*shape, dtype=dtype, seed=1), random(rows, shape[1], dtype=dtype)
+    bias = random(shape[0], dtype=dtype, seed=2) if "bias" in around else None
+    scale = random(shape[1], dtype=dtype, seed=3) if "norm" in around else None
+    residual = random(rows, shape[0], dtype=dtype, seed=4) if "residual" in around else None
+    norm = None if scale is None else (scale, 1e-5)
+    out = gemv.fused_linear(x, weight, bias, norm=norm, residual=residual)
+    x64, weight64, bias64, scale64, residual64 = exact(x, weight, bias, scale, residual)
+    assert x64 is not None
+    if scale64 is not None:
+        x64 = x64 / (x64.square().mean(-1, keepdim=True) + 1e-5).sqrt() * scale64
+    assert weight64 is not None
+    expected = torch.nn.functional.linear(x64, weight64, bias64)
+    check(out, expected if residual64 is None else expected + residual64, dtype)
+    same = fused_linear.fused_linear(x, weight, bias, norm=norm, residual=residual)
+    check(same, out.double(), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("normed", [False, True])
+def test_fused_gated_linear(
+    shape: tuple[int, int], rows: int, normed: bool, dtype: torch.dtype
+) -> None:
+    weight = random(2 * shape[0], shape[1], dtype=dtype, seed=1) / shape[1] ** 0.5
+    x = random(rows, shape[1], dtype=dtype)
+    scale = random(shape[1], dtype=dtype, seed=3)
+    norm = (scale, 1e-5) if normed else None
+    out = gemv.fused_gated_linear(x, weight, norm=norm)
+    x64 = x.double()
+    if normed:
+        x64 = x64 / (x64.square().mean(-1, keepdim=True) + 1e-5).sqrt() * scale.double()
+    gate, up = (x64 @ weight.double().T).chunk(2, dim=-1)
+    check(out, gate * torch.sigmoid(gate) * up, dtype)
+    check(fused_linear.fused_gated_linear(x, weight, norm=norm), out.double(), dtype)
+
+
+@pytest.mark.parametrize("tile", [gemv.Tile(1, 4), gemv.Tile(2, 4), gemv.Tile(8, 4)])
+def test_every_tile_gives_the_same(tile: gemv.Tile) -> None:
+    weight = random(30, 64, dtype=torch.float32)
+    x = random(2, 64, dtype=torch.float32, seed=1)
+    check(gemv.fused_linear(x, weight, tile=tile), x.double() @ weight.double().T, torch.float32)
+
+
+def test_a_result_of_another_number_format_in_memory_that_is_given() -> None:
+    weight = random(12, 64, dtype=torch.float16)
+    wide = random(2, 80, dtype=torch.float16, seed=1)
+    room = torch.full((2, 20), torch.nan, device=DEVICE)
+    out = gemv.fused_linear(wide[:, 16:], weight, out=room[:, :12])
+    assert out.data_ptr() == room.data_ptr()
+    check(room[:, :12], wide[:, 16:].double() @ weight.double().T, torch.float32)
+    assert bool(room[:, 12:].isnan().all())
+
+
+def test_what_fits() -> None:
+    assert gemv.fits(4, 14_336)
+    assert not gemv.fits(5, 64)
+    assert not gemv.fits(0, 64)
+    assert not gemv.fits(1, 40_000)
+    for width in (64, 576, 1536, 4096, 8192, 14_336, 32_768):
+        for gated in (False, True):
+            tile = gemv.choose_tile(width, gated)
+            assert tile.rows * (1 + gated) * width <= 2**16
