@@ -176,14 +176,15 @@ def _extend(
     )  # fmt: skip
 
     heads = KV_HEADS * GROUP
-    result = acc / tl.where(total > 0, total, 1.0)[:, None]
+    sums = tl.where(total > 0, total, 1.0)
+    result = acc / sums[:, None]
     if partial < 0:
         at = ((row + token) * heads + head)[:, None] * HEAD_DIM + column[None, :]
         tl.store(out + at, result.to(out.dtype.element_ty), mask=live)
     else:
         place = (partial + token).to(tl.int64) * heads + head
         tl.store(partial_sums + place[:, None] * HEAD_DIM + column[None, :], result, mask=live)
-        logs = tl.where(total > 0, top + tl.log2(total), float("-inf"))
+        logs = tl.where(total > 0, top + tl.log2(sums), float("-inf"))
         tl.store(partial_logs + place, logs, mask=token < tokens)
 
 
