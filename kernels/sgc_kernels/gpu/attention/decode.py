@@ -1,0 +1,297 @@
+"""Decode attention with shared prefixes: one query a row, each shared token read once a step.
+
+A step is planned on the host (`plan`), its items are loaded into buffers that stay where they are
+(`load`), and every layer runs the same three launches (`run`), eagerly or inside a CUDA graph:
+wide spans on a second stream beside own ones, then the merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from sgc_kernels.attention.spec import AttentionShape
+from sgc_kernels.gpu.attention.items import ITEM, PLACE, Launch
+from sgc_kernels.gpu.attention.merge import merge_partials
+from sgc_kernels.gpu.attention.narrow import attend_narrow
+from sgc_kernels.gpu.attention.parts import LOG2_E
+from sgc_kernels.gpu.attention.plan import PARTS_A_ROW, Ints, Plan, Planner, Rules
+from sgc_kernels.gpu.attention.tuning import DEFAULT, Tuning
+from sgc_kernels.gpu.attention.wide import attend_wide
+
+_COPIES = 4  # host buffers, so that the next step's may be written while the last one's travels
+_Grid = tuple[int, int]
+_Kernel = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """How a model's kernels are compiled: constants of a launch."""
+
+    wide: dict[int, dict[str, Any]]  # by tile
+    few: dict[str, Any]
+    own: dict[int, dict[str, Any]]  # by tokens
+    merge: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Buffers:
+    device: torch.device
+    max_rows: int
+    max_items: int
+    table: torch.Tensor = field(init=False)  # int32: wide, few, own items, places
+    hosts: list[torch.Tensor] = field(init=False)
+    arrived: list[torch.cuda.Event | None] = field(init=False)
+    turn: int = 0
+
+    def __post_init__(self) -> None:
+        size = 3 * self.max_items * ITEM + self.max_rows * PLACE
+        self.table = torch.zeros(size, dtype=torch.int32, device=self.device)
+        pinned = self.device.type == "cuda"
+        self.hosts = [
+            torch.zeros(size, dtype=torch.int32, pin_memory=pinned) for _ in range(_COPIES)
+        ]
+        self.arrived = [None] * _COPIES
+
+    def items(self, kind: int) -> torch.Tensor:
+        return self.table[kind * self.max_items * ITEM :]
+
+    @property
+    def places(self) -> torch.Tensor:
+        return self.table[3 * self.max_items * ITEM :]
+
+    def load(self, plan: Plan) -> None:
+        self.turn = (self.turn + 1) % _COPIES
+        event, host = self.arrived[self.turn], self.hosts[self.turn]
+        if event is not None:
+            event.synchronize()
+        numbers = host.numpy()
+        for kind, items in enumerate((plan.wide, plan.few, plan.own)):
+            at = kind * self.max_items * ITEM
+            numbers[at : at + self.max_items * ITEM] = 0
+            numbers[at : at + items.size] = items.reshape(-1)
+        at = 3 * self.max_items * ITEM
+        numbers[at:] = -1
+        numbers[at : at + plan.places.size] = plan.places.reshape(-1)
+        self.table.copy_(host, non_blocking=True)
+        if self.device.type == "cuda":
+            self.arrived[self.turn] = torch.cuda.current_stream().record_event()
+
+
+class DecodeAttention:
+    """Buffers and kernels of decode attention for one model (and one window).
+
+    Args:
+        shape: of the model. float32 is multiplied exactly (no TF32).
+        max_rows: most rows of a step.
+        window: a token sees itself and the `window - 1` tokens before it; None: all.
+    """
+
+    def __init__(
+        self,
+        shape: AttentionShape,
+        max_rows: int,
+        device: torch.device | str,
+        window: int | None = None,
+        tuning: Tuning = DEFAULT,
+    ) -> None:
+        self.shape = shape
+        self._window = window
+        device = torch.device(device)
+        max_items = 4 * max_rows + 256
+        max_partials = PARTS_A_ROW * max_rows + 2048
+        self._buffers = _Buffers(device, max_rows, max_items)
+        size = (max_partials, shape.num_heads)
+        self._partial = torch.empty((*size, shape.head_dim), dtype=torch.float32, device=device)
+        self._sums = torch.empty(size, dtype=torch.float32, device=device)
+        self.planner = Planner(_rules(shape, max_partials, max_items, window, tuning))
+        self.forms = _forms(shape)
+        self._side = _stream(device) if device.type == "cuda" else None
+        self.launch: Launch | None = None
+
+    def plan(
+        self,
+        lcp: Sequence[int] | Ints,
+        lens: Sequence[int] | Ints,
+        room: int = 16,
+        order: Ints | None = None,
+    ) -> Plan:
+        """See `Planner.plan`."""
+        assert len(lens) <= self._buffers.max_rows, "more rows than the buffers hold"
+        return self.planner.plan(lcp, lens, room, order)
+
+    def load(self, plan: Plan) -> None:
+        """Bring a plan to the device, in the order of the current stream; no waiting."""
+        self._buffers.load(plan)
+        self.launch = plan.launch
+
+    def run(
+        self,
+        q: torch.Tensor,
+        k_cache: torch.Tensor,
+        v_cache: torch.Tensor,
+        slots: torch.Tensor,
+        starts: torch.Tensor,
+        lens: torch.Tensor,
+        out: torch.Tensor,
+        launch: Launch | None = None,
+    ) -> torch.Tensor:
+        """Attention of one layer by the loaded plan.
+
+        Args:
+            q: `[rows, num_heads, head_dim]`; rows may lie apart (a part of a wider product).
+            k_cache, v_cache: `[num_slots, num_kv_heads, head_dim]`; only slots named are read.
+            slots: int32 on the device; row b's lie from `starts[b]` on.
+            lens: `[rows]` int32 on the device, the new token included.
+            out: `[rows, num_heads, head_dim]`, written for the rows of the plan.
+            launch: grids to capture in a graph; it must cover every plan the graph runs with.
+                None: those of the loaded plan.
+        """
+        launch = launch or self.launch
+        assert launch is not None, "no plan is loaded"
+        _check(self.shape, q, k_cache, v_cache, slots, out)
+        arrays = (q, k_cache, v_cache, slots, starts, lens)
+        if launch.wide and (launch.own or launch.few) and self._side is not None:
+            main = torch.cuda.current_stream()
+            self._side.wait_stream(main)
+            with torch.cuda.stream(self._side):
+                self._wide(arrays, launch)
+            self._narrow(arrays, launch)
+            main.wait_stream(self._side)
+        else:
+            self._wide(arrays, launch)
+            self._narrow(arrays, launch)
+        self._merge(out, launch)
+        return out
+
+    def _wide(self, arrays: tuple[torch.Tensor, ...], launch: Launch) -> None:
+        self._attend(attend_wide, 0, launch.wide, arrays, self.forms.wide[launch.tile])
+
+    def _narrow(self, arrays: tuple[torch.Tensor, ...], launch: Launch) -> None:
+        self._attend(attend_narrow, 1, launch.few, arrays, self.forms.few)
+        self._attend(attend_narrow, 2, launch.own, arrays, self.forms.own[launch.tokens])
+
+    def _attend(
+        self,
+        kernel: _Kernel,
+        kind: int,
+        count: int,
+        arrays: tuple[torch.Tensor, ...],
+        form: dict[str, Any],
+    ) -> None:
+        if count == 0:
+            return
+        q, k_cache, v_cache = arrays[:3]
+        grid: _Grid = (self.shape.num_kv_heads, count)
+        kernel[grid](  # type: ignore[index]
+            *arrays,
+            self._buffers.items(kind),
+            self._buffers.places,
+            self._partial,
+            self._sums,
+            self.shape.scale * LOG2_E,
+            Q_STRIDE=q.stride(0),
+            K_STRIDE=k_cache.stride(0),
+            V_STRIDE=v_cache.stride(0),
+            WINDOW=self._window or 0,
+            **form,
+        )
+
+    def _merge(self, out: torch.Tensor, launch: Launch) -> None:
+        form = self.forms.merge
+        grid: _Grid = (-(-self.shape.num_heads // form["SOME_HEADS"]), launch.rows)
+        merge_partials[grid](
+            self._partial,
+            self._sums,
+            self._buffers.places,
+            out,
+            OUT_STRIDE=out.stride(0),
+            **form,
+        )
+
+
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+def _check(
+    shape: AttentionShape,
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    slots: torch.Tensor,
+    out: torch.Tensor,
+) -> None:
+    for tensor, heads in (
+        (q, shape.num_heads),
+        (out, shape.num_heads),
+        (k_cache, shape.num_kv_heads),
+        (v_cache, shape.num_kv_heads),
+    ):
+        assert tensor.shape[1:] == (heads, shape.head_dim), "heads and head size of the shape"
+        assert tensor.stride()[1:] == (shape.head_dim, 1), "heads must lie side by side"
+        assert tensor.dtype == shape.dtype, "the number format of the shape"
+    assert slots.dtype == torch.int32, "slots are int32"
+
+
+def _pad(count: int) -> int:
+    return 1 << (count - 1).bit_length()
+
+
+def _rules(
+    shape: AttentionShape,
+    max_partials: int,
+    max_items: int,
+    window: int | None,
+    tuning: Tuning,
+) -> Rules:
+    group = _pad(shape.num_heads // shape.num_kv_heads)
+    own_rows = max(1, 8 // group)
+    return Rules(
+        kv_heads=shape.num_kv_heads,
+        group=shape.num_heads // shape.num_kv_heads,
+        token_bytes=2 * shape.num_kv_heads * shape.head_dim * shape.dtype.itemsize,
+        own_rows=own_rows,
+        few_rows=max(own_rows, 16 // group),
+        wide_rows=min(64, 128 // group),
+        max_partials=max_partials,
+        max_items=max_items,
+        window=window,
+        tuning=tuning,
+    )
+
+
+def _forms(shape: AttentionShape) -> Forms:
+    exact = shape.dtype == torch.float32
+    group = shape.num_heads // shape.num_kv_heads
+    dim_pad = max(16, _pad(shape.head_dim))
+    model = {"HEADS": shape.num_heads, "DIM": shape.head_dim, "DIM_PAD": dim_pad}
+    attend = {
+        **model,
+        "GROUP": group,
+        "GROUP_PAD": _pad(group),
+        "PRECISION": "ieee" if exact else "tf32",
+    }
+    big = dim_pad > 128
+    few = max(8, _pad(group), 16)
+    own = max(8, _pad(group))
+    wide_tokens = 16 if exact else (32 if big else 64)
+    return Forms(
+        wide={
+            64: {**attend, **_sizes(64, wide_tokens, 3, 4)},
+            128: {**attend, **_sizes(128, wide_tokens, 3, 8)},
+        },
+        few={**attend, **_sizes(few, 16 if exact else 64, 2, 2)},
+        own={
+            16: {**attend, **_sizes(own, 16, 2, 1)},
+            64: {**attend, **_sizes(own, 16 if exact else 64, 2, 2)},
+        },
+        merge={**model, "SOME_HEADS": 4, "AT_ONCE": 4, "num_warps": 1},
+    )
+
+
+def _sizes(tile: int, tokens: int, stages: int, warps: int) -> dict[str, Any]:
+    return {"TILE": tile, "TOKENS": tokens, "STAGES": stages, "num_warps": warps}

@@ -1,0 +1,197 @@
+"""Plans of decode attention: every row's tokens exactly once, by whoever shares them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sgc_kernels.gpu.attention.items import (
+    COUNT,
+    END,
+    FIRST,
+    PART,
+    PLACE_BASE,
+    PLACE_PARTS,
+    PLACE_ROW,
+    ROW,
+    START,
+    Launch,
+    round_up,
+)
+from sgc_kernels.gpu.attention.plan import PARTS_A_ROW, Plan, Planner, Rules
+from sgc_kernels.gpu.attention.shared import depth_first_order, neighbour_lcp
+
+
+def _rules(max_rows: int = 256, window: int | None = None, extra: int = 2048) -> Rules:
+    return Rules(
+        kv_heads=8,
+        group=4,
+        token_bytes=4096,
+        own_rows=2,
+        few_rows=4,
+        wide_rows=32,
+        max_partials=PARTS_A_ROW * max_rows + extra,
+        max_items=4 * max_rows + 256,
+        window=window,
+    )
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    """Lengths, and what neighbours share: any such numbers are those of some tree."""
+    lens = draw(st.lists(st.integers(1, 3000), min_size=1, max_size=90))
+    common = draw(st.lists(st.integers(0, 3000), min_size=len(lens), max_size=len(lens)))
+    few = draw(st.sampled_from((1, 40, 3000)))  # coarse values make large groups
+    lcp = [min(c // few * few, a, b) for c, a, b in zip(common, lens, [0, *lens[:-1]])]
+    return lcp, lens
+
+
+def _shares(lcp: list[int], a: int, b: int) -> int:
+    return min(lcp[a + 1 : b + 1], default=1 << 30)
+
+
+def _check(plan: Plan, lcp: list[int], ends: list[int], first: list[int]) -> None:
+    """Each place's parts are its tokens `first .. ends`, cut anyhow, numbered from 0 on."""
+    seen: list[list[tuple[int, int, int]]] = [[] for _ in ends]
+    for item in np.concatenate((plan.wide, plan.few, plan.own)).tolist():
+        places = range(item[FIRST], item[FIRST] + item[COUNT])
+        assert item[ROW] == plan.places[places[0], PLACE_ROW]
+        assert item[COUNT] == 1 or item[END] <= _shares(lcp, places[0], places[-1])
+        for place in places:
+            seen[place].append((item[PART], item[START], item[END]))
+    base = 0
+    for place, parts in enumerate(seen):
+        parts.sort()
+        assert [part for part, _, _ in parts] == list(range(len(parts)))
+        assert plan.places[place, PLACE_PARTS] == len(parts)
+        assert plan.places[place, PLACE_BASE] == base
+        base += len(parts)
+        assert parts[0][1] <= first[place]
+        assert parts[-1][2] == ends[place]
+        assert all(start < end for _, start, end in parts)
+        for (_, _, end), (_, start, _) in pairwise(parts):
+            assert start == end or end <= start <= first[place]
+
+
+@settings(max_examples=150, deadline=None)
+@given(batches(), st.integers(0, 40))
+def test_every_token_of_a_row_once(batch: tuple[list[int], list[int]], room: int) -> None:
+    lcp, lens = batch
+    rules = _rules(len(lens), extra=0)
+    plan = Planner(rules).plan(lcp, lens, room)
+    _check(plan, lcp, [n + room for n in lens], [0] * len(lens))
+    assert int(plan.places[:, PLACE_PARTS].sum()) <= rules.max_partials
+    counts = [kind[:, COUNT] for kind in (plan.wide, plan.few, plan.own)]
+    assert all(5 <= n <= 32 for n in counts[0])
+    assert all(3 <= n <= 4 for n in counts[1])
+    assert all(1 <= n <= 2 for n in counts[2])
+
+
+@settings(max_examples=80, deadline=None)
+@given(batches(), st.integers(1, 2000))
+def test_a_window_leaves_out_what_no_row_sees(
+    batch: tuple[list[int], list[int]], window: int
+) -> None:
+    lcp, lens = batch
+    plan = Planner(_rules(len(lens), window)).plan(lcp, lens, 5)
+    _check(plan, lcp, [n + 5 for n in lens], [max(0, n - window) for n in lens])
+    for item in np.concatenate((plan.wide, plan.few, plan.own)).tolist():
+        rows = lens[item[FIRST] : item[FIRST] + item[COUNT]]
+        assert item[END] > min(rows) - window
+
+
+def test_blocks_are_cut_where_rows_share_least() -> None:
+    planner = Planner(_rules())
+    groups = [24, 30, 9, 32, 32, 3]
+    lcp = [n for size in groups for n in (100, *[356] * (size - 1))]
+    borders = np.cumsum([0, *groups]).tolist()
+    assert planner.cut(lcp) == list(pairwise(borders))
+    assert planner.cut([0, *[1504] * 255]) == [(a, a + 32) for a in range(0, 256, 32)]
+    assert planner.cut([]) == []
+
+
+def test_the_studied_case_is_one_wide_span_a_block() -> None:
+    plan = Planner(_rules()).plan([0, *[1504] * 255], [1616] * 256)
+    assert plan.launch == Launch(rows=256, wide=8, few=0, own=256, tile=128, tokens=16)
+    assert (plan.places[:, PLACE_PARTS] == 2).all()
+    assert plan.holds(np.full(256, 1632))
+    assert not plan.holds(np.full(256, 1633))
+
+
+def test_unshared_rows_are_split_until_there_is_enough_to_do() -> None:
+    plan = Planner(_rules()).plan([0] * 64, [2048] * 64)
+    assert not plan.launch.wide
+    assert not plan.launch.few
+    assert plan.launch.own >= 256
+    assert plan.launch.tokens == 64
+
+
+def test_kept_blocks_give_the_same_plan() -> None:
+    planner = Planner(_rules())
+    lcp = [0, *[100] * 40, 7, *[50] * 40]
+    lens = list(range(120, 202))
+    cuts = planner.cut(lcp)
+    blocks = [planner.block(lcp[a:b], lens[a:b], 16) for a, b in cuts]
+    order = np.arange(82, dtype=np.int32)
+    for _ in range(2):  # putting blocks together does not change them
+        plan = planner.assemble(blocks, order)
+        whole = planner.plan(lcp, lens)
+        for name in ("wide", "few", "own", "places", "ends"):
+            np.testing.assert_array_equal(getattr(plan, name), getattr(whole, name))
+
+
+def test_no_rows() -> None:
+    plan = Planner(_rules()).plan([], [])
+    assert plan.launch == Launch(rows=0, wide=0, few=0, own=0, tile=64, tokens=16)
+
+
+def test_rounded_launches_cover() -> None:
+    assert [round_up(n) for n in (0, 1, 8, 9, 33, 64, 65, 81, 129)] == [
+        0, 8, 8, 16, 40, 64, 80, 96, 160,
+    ]  # fmt: skip
+    launch = Launch(rows=64, wide=9, few=1, own=300, tile=128, tokens=16)
+    assert launch.rounded().covers(launch)
+    assert not launch.covers(launch.rounded())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_shared_slots_and_order(data: st.DataObject) -> None:
+    """Rows of a random tree, whose every node has slots of its own."""
+    seed = data.draw(st.integers(0, 10_000))
+    random = np.random.default_rng(seed)
+    rows = [[int(x) for x in random.integers(0, 3, random.integers(0, 9))] for _ in range(20)]
+    numbers: dict[tuple[int, ...], int] = {}
+    slots, starts = [], []
+    for row in rows:
+        starts.append(len(slots))
+        slots += [
+            numbers.setdefault((*row[: i + 1], j), len(numbers))
+            for i in range(len(row))
+            for j in range(3)
+        ]
+    lens = np.array([3 * len(row) for row in rows], np.int32)
+    arrays = (np.array(slots, np.int32), np.array(starts, np.int64))
+    lcp = neighbour_lcp(*arrays, lens)
+
+    def shared(a: list[int], b: list[int]) -> int:
+        return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b))) * 3
+
+    assert lcp.tolist() == [0, *(shared(a, b) for a, b in pairwise(rows))]
+    order = depth_first_order(*arrays, lens)
+    assert sorted(order.tolist()) == list(range(20))
+    for i in range(19):  # what comes later never shares more than the neighbour does
+        most = max(shared(rows[order[i]], rows[order[j]]) for j in range(i + 1, 20))
+        assert shared(rows[order[i]], rows[order[i + 1]]) == most
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_few_rows(rows: int) -> None:
+    slots = np.arange(10, dtype=np.int32)
+    starts, lens = np.zeros(rows, np.int64), np.full(rows, 10, np.int32)
+    assert neighbour_lcp(slots, starts, lens).tolist() == [0, 10][:rows]
+    assert sorted(depth_first_order(slots, starts, lens).tolist()) == list(range(rows))
