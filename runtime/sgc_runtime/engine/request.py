@@ -92,6 +92,7 @@ class Request:
         logprobs: of each id of the output, where asked for; None: to be computed with the next
             chunk (the last ids, if any).
         closing: the gen has ended, but for log-probabilities that are to be computed.
+        aside: nothing is computed for it until more is found out about its constraint (`slices`).
     """
 
     def __init__(
