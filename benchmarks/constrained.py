@@ -6,9 +6,11 @@ For each constraint: compile; then for each of its texts, token by token as the 
 it: fill a packed mask, look whether the token is in it, accept; at the end one more mask, in which
 EOS must be. `cold` is the first pass over a compiled constraint, `warm` the second. One process,
 one thread, no cache of compiled constraints; times include the call from Python. sgc makes the
-first mask when it compiles, so compare `compile_and_first_mask`. A constraint whose
-right token is masked away counts as wrong, one that raises as refused, one that takes longer than
-`--seconds` to compile as slow; their masks are left out of the table.
+first mask when it compiles, so compare `compile_and_first_mask`. The constraints of an engine share
+what it keeps of the vocabulary, as those of a process do; `alone` gives compile and first mask of
+each in an engine made for it. A constraint whose right token is masked away counts as wrong, one
+that raises as refused, one that takes longer than `--seconds` to compile as slow; their masks are
+left out of the table. `illegal_taken`: an illegal text (three of each schema) that no mask stops.
 
 Vocabularies: the default model's (49k), and with `--gemma` that of a GGUF file (Gemma 3: 262k).
 Constraints: 24 regexes, and with `--data` the schemas of `jsonschema/maskbench_sample.jsonl`.
@@ -99,19 +101,22 @@ class _Times:
 
     compile: list[float] = field(default_factory=list)
     first: list[float] = field(default_factory=list)  # compile and first mask
+    alone: list[float] = field(default_factory=list)  # the same in an engine of its own
     cold: list[float] = field(default_factory=list)
     warm: list[float] = field(default_factory=list)
     accept: list[float] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
     slow: list[str] = field(default_factory=list)
+    taken: dict[str, str] = field(default_factory=dict)  # illegal texts that no mask stops
     cases: dict[str, dict[str, float]] = field(default_factory=dict)
     num_bytes: int = 0
 
     def add(self, name: str, own: _Times) -> None:
         """Add the times of one constraint."""
-        for kind in ("compile", "first", "cold", "warm", "accept"):
+        for kind in ("compile", "first", "alone", "cold", "warm", "accept"):
             getattr(self, kind).extend(getattr(own, kind))
+        self.taken.update(own.taken)
         self.num_bytes += own.num_bytes
         self.cases[name] = {
             "compile_ms": round(1e3 * own.compile[0], 3),
@@ -128,18 +133,34 @@ def _measure(
     engine: Any, vocabulary: _Vocabulary, sets: dict[str, list[Any]], seconds: int, file: ResultFile
 ) -> None:
     begin = time.perf_counter()
-    made = engine(vocabulary.tokens, vocabulary.eos, vocabulary.encode)
+    made = _made(engine, vocabulary)
     set_up = time.perf_counter() - begin
     gc.freeze()  # as an engine does: what stays loaded is not looked through again
     for name, cases in sets.items():
         times = _Times()
         for case in cases:
             _run_case(made, vocabulary, case, seconds, times)
+            if case.name in times.cases:
+                times.alone.append(_alone(_made(engine, vocabulary), vocabulary, case))
         result = {"set_up_s": round(set_up, 3), **_summary(times, len(cases)), "cases": times.cases}
         result["shared_mb"] = round(made.num_bytes() / 1e6, 2)
         part = f"{name} {vocabulary.size} {engine.name}"
         file.add(part, result)
         print(part, {k: v for k, v in result.items() if k != "cases"}, flush=True)
+
+
+def _made(engine: Any, vocabulary: _Vocabulary) -> Any:
+    return engine(vocabulary.tokens, vocabulary.eos, vocabulary.encode)
+
+
+def _alone(made: Any, vocabulary: _Vocabulary, case: Any) -> float:
+    """Seconds to compile and to the first mask, where no other constraint came before."""
+    import numpy as np
+
+    words = np.zeros(-(-vocabulary.size // 32), np.int32)
+    begin = time.perf_counter()
+    made.compile(case).session().fill(words)
+    return time.perf_counter() - begin
 
 
 def _run_case(made: Any, vocabulary: _Vocabulary, case: Any, seconds: int, times: _Times) -> None:
@@ -175,6 +196,9 @@ def _timed(made: Any, vocabulary: _Vocabulary, case: Any, seconds: int) -> _Time
         _pass(constraint, texts, vocabulary.eos, words, own.cold, own.accept)
         own.cold.pop(1)  # the first mask, once more
         _pass(constraint, texts, vocabulary.eos, words, own.warm, [])
+        for text in case.illegal:
+            if _takes(constraint, vocabulary.encode(text), vocabulary.eos, words):
+                own.taken[case.name] = text[:100]
     own.num_bytes = constraint.num_bytes()
     return own
 
@@ -213,6 +237,18 @@ def _pass(
                 accepts.append(time.perf_counter() - begin)
 
 
+def _takes(constraint: Any, ids: Sequence[int], eos: int, words: Any) -> bool:
+    """Whether every mask allows the next of `ids`, and the end behind them."""
+    session = constraint.session()
+    for at, token in enumerate([*ids, eos]):
+        session.fill(words)
+        if not int(words[token >> 5]) >> (token & 31) & 1:
+            return False
+        if at < len(ids):
+            session.accept(token)
+    return True
+
+
 @contextmanager
 def _at_most(seconds: int) -> Iterator[None]:
     """Raise TimeoutError after so many seconds (a library that holds on is waited for)."""
@@ -235,6 +271,7 @@ def _summary(times: _Times, cases: int) -> dict[str, Any]:
         "answered": len(times.compile),
         "refused": times.refused,
         "wrong": times.wrong,
+        "illegal_taken": times.taken,
         "slow": times.slow,
         "masks": len(times.cold),
         "constraints_mb": round(times.num_bytes / 1e6, 2),
@@ -242,6 +279,7 @@ def _summary(times: _Times, cases: int) -> dict[str, Any]:
     if times.compile:
         found["compile_ms"] = _quantiles(times.compile, 1e3)
         found["compile_and_first_mask_ms"] = _quantiles(times.first, 1e3)
+        found["compile_and_first_mask_alone_ms"] = _quantiles(times.alone, 1e3)
         found["cold_mask_us"] = _quantiles(times.cold)
         found["warm_mask_us"] = _quantiles(times.warm)
         found["accept_us"] = _quantiles(times.accept)

@@ -15,12 +15,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A constraint (a regex, or a JSON Schema as text) and texts that meet it."""
+    """A constraint (a regex, or a JSON Schema as text), texts that meet it, and others."""
 
     name: str
     kind: str
     source: str
     texts: tuple[str, ...]
+    illegal: tuple[str, ...] = ()
 
 
 _OCTET = r"(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
@@ -189,8 +190,9 @@ def schema_cases(folder: Path) -> Iterator[Case]:
     file = folder / "jsonschema" / "maskbench_sample.jsonl"
     for line in file.read_text(encoding="utf-8").splitlines():
         item: dict[str, Any] = json.loads(line)
-        texts = tuple(
-            json.dumps(test["data"], ensure_ascii=False) for test in item["tests"] if test["valid"]
-        )
-        if texts:
-            yield Case(item["id"], "schema", json.dumps(item["schema"]), texts[:3])
+        texts: dict[bool, list[str]] = {True: [], False: []}
+        for test in item["tests"]:
+            texts[bool(test["valid"])].append(json.dumps(test["data"], ensure_ascii=False))
+        if texts[True]:
+            legal, illegal = tuple(texts[True][:3]), tuple(texts[False][:3])
+            yield Case(item["id"], "schema", json.dumps(item["schema"]), legal, illegal)
