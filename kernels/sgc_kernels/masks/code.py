@@ -35,8 +35,10 @@ from sgc_kernels.masks.trie_table import UNKNOWN
     FOUND,  # out: how many
     HIGH,  # most characters of a run
     ROW_OF,  # address of the row of each state
-) = range(0, 20 * 8, 8)
-JOB_WORDS = 20
+    STARTS,  # address: for each byte, whether a node is kept that it leads to
+    LOW,  # least characters before a kept node
+) = range(0, 22 * 8, 8)
+JOB_WORDS = 22
 
 (LOGITS, MASKS, NUM_ROWS, NUM_COLUMNS, LOGITS_STRIDE, MASKS_STRIDE, ROW_NUMBERS) = range(0, 56, 8)
 APPLY_WORDS = 7
@@ -159,6 +161,7 @@ def run(job: int) -> None:
     edges, skips, tokens = load_int(job + EDGE), load_int(job + SKIP), load_int(job + TOKEN)
     table, stack, words = load_int(job + ROWS), load_int(job + STACK), load_int(job + OUT)
     going_on, high, found = load_int(job + GOING_ON), load_int(job + HIGH), 0
+    starts, low = load_int(job + STARTS), load_int(job + LOW)
     for span in range(load_int(job + NUM_SPANS)):
         node = load_int32(load_int(job + SPANS) + 8 * span)
         end = load_int32(load_int(job + SPANS) + 8 * span + 4)
@@ -170,8 +173,9 @@ def run(job: int) -> None:
             here = load_int32(at)
             following = load_int32(table + 1024 * (here // 65536) + 4 * (edge % 256))
             if following >= 0:
-                if going_on > 0 and here < 65536:
-                    found = _keep_node(job, found, node, here)
+                if going_on > 0 and low <= here < 65536:
+                    if load_int32(starts + 4 * (edge % 256)) > 0:
+                        found = _keep_node(job, found, node, here)
                 if here % 65536 < high:
                     store_int32(at + 4, following + here % 65536)
                     or_bit(words, load_int32(tokens + 4 * node), 1)
@@ -179,8 +183,9 @@ def run(job: int) -> None:
                 else:
                     node = load_int32(skips + 4 * node)
             else:
-                if here < 65536:
-                    found = _keep_node(job, found, node, here)
+                if low <= here < 65536:
+                    if load_int32(starts + 4 * (edge % 256)) > 0:
+                        found = _keep_node(job, found, node, here)
                 node = load_int32(skips + 4 * node)
     store_int(job + FOUND, found)
 

@@ -14,6 +14,7 @@ from sgc_kernels.compiled.machine_code import MachineCode
 from sgc_kernels.masks import code as job
 from sgc_kernels.masks.trie_table import (
     NEVER,
+    Bools,
     Int32,
     RunScan,
     Takes,
@@ -57,6 +58,7 @@ class CompiledMasks:
         block[job.SPAN // 8], block[job.NODE // 8] = 0, -1
         block[job.SPANS // 8], block[job.NUM_SPANS // 8] = _address(spans), len(spans)
         rows = row_of = None
+        skip = trie.skip.item
         while True:
             if transitions.rows is not rows:
                 rows = transitions.rows
@@ -71,7 +73,7 @@ class CompiledMasks:
             node = block[job.NODE // 8]
             # Behind a span's beginning, it is the first child of the node that led to the state.
             if node > spans[block[job.SPAN // 8], 0]:
-                behind = int(trie.skip[node - 1])
+                behind = skip(node - 1)
                 if takes(unknown, node, behind):
                     block[job.NODE // 8] = behind
                     continue
@@ -97,7 +99,8 @@ class CompiledMasks:
         trie: TrieTable,
         table: Int32,
         spans: Int32,
-        high: int,
+        counts: tuple[int, int],
+        starts: Bools,
         going_on: bool,
         words: Int32,
     ) -> tuple[Int32, Int32]:
@@ -106,10 +109,12 @@ class CompiledMasks:
         spans = np.ascontiguousarray(spans, np.int32)
         own = self._own
         own.begin(trie)
-        nodes, before = own.lists(int((spans[:, 1] - spans[:, 0]).sum()))
+        nodes, before = own.lists(trie.num_nodes)
+        wanted = starts.astype(np.int32)
         block = own.block
         block[job.ROWS // 8], block[job.OUT // 8] = _address(table), _address(words)
-        block[job.GOING_ON // 8], block[job.HIGH // 8] = int(going_on), high
+        block[job.GOING_ON // 8], block[job.STARTS // 8] = int(going_on), _address(wanted)
+        block[job.LOW // 8], block[job.HIGH // 8] = counts
         block[job.SPANS // 8], block[job.NUM_SPANS // 8] = _address(spans), len(spans)
         self._run(own.address)
         found = block[job.FOUND // 8]

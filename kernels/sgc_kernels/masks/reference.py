@@ -9,6 +9,7 @@ import numpy.typing as npt
 from sgc_kernels.masks.trie_table import (
     NEVER,
     UNKNOWN,
+    Bools,
     Int32,
     RunScan,
     Takes,
@@ -116,21 +117,26 @@ def run(
     trie: TrieTable,
     table: Int32,
     spans: Int32,
-    high: int,
+    counts: tuple[int, int],
+    starts: Bools,
     going_on: bool,
     words: Int32,
 ) -> tuple[Int32, Int32]:
-    """Allow the tokens that lie wholly in a run of at most `high` characters. Aliases are left to
-    the walk of what leaves the run.
+    """Allow the tokens that lie wholly in a run of some characters. Aliases are left to the walk of
+    what leaves the run.
 
     Args:
         table, going_on: as for `scan`.
         spans: int32 [spans, 2], each as for `scan`, in order.
+        counts: least and most characters of the run; tokens may have fewer.
+        starts: [256]: bytes that lead on from the run.
         words: int32 [num_words + 1]: the mask, in which bits are set.
 
     Returns:
-        Nodes and the characters before each, as in `RunScan`, where those are at most `high`.
+        Nodes to which one of `starts` leads and the characters before each, as in `RunScan`, where
+        those are in `counts`.
     """
+    low, high = counts
     first, child = trie.children
     nodes = np.concatenate(
         [np.zeros(0, np.int32), *(_siblings(trie, *span) for span in spans.tolist())]
@@ -140,7 +146,8 @@ def run(
     found: list[tuple[Int32, Int32]] = []
     while len(nodes):
         following = table[states, trie.edge[nodes] & 255] >> 16
-        kept = (states == 0) & ((following < 0) | going_on)
+        kept = (states == 0) & ((following < 0) | going_on) & (before >= low)
+        kept &= starts[trie.edge[nodes] & 255]
         found.append((nodes[kept], before[kept]))
         alive = (following >= 0) & (before < high)
         nodes, states, before = nodes[alive], following[alive], before[alive]

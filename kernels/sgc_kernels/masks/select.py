@@ -15,6 +15,7 @@ from sgc_kernels.compiled.target import Format, Target, host_target
 from sgc_kernels.masks import reference
 from sgc_kernels.masks.compiled import CompiledMasks
 from sgc_kernels.masks.trie_table import (
+    Bools,
     Int32,
     RunScan,
     Takes,
@@ -44,7 +45,8 @@ class Walks(Protocol):
         trie: TrieTable,
         table: Int32,
         spans: Int32,
-        high: int,
+        counts: tuple[int, int],
+        starts: Bools,
         going_on: bool,
         words: Int32,
     ) -> tuple[Int32, Int32]: ...

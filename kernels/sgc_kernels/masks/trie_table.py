@@ -16,6 +16,7 @@ import numpy.typing as npt
 UNKNOWN = -2  # a transition that `Transitions.expand` has still to make; below 0 else: none
 
 Int32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
 
 
 class Transitions(Protocol):

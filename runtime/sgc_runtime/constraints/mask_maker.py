@@ -30,11 +30,12 @@ Known = Callable[[int], Int32]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A state that stands before a run, and the spans of nodes [first, behind) that come then."""
+    """A state that stands before a run, and the spans of nodes [first, behind) that come then, one
+    after the other."""
 
     state: int
     run: CharRun
-    spans: list[tuple[int, int]]
+    spans: list[int]
 
 
 class MaskMaker:
@@ -50,6 +51,7 @@ class MaskMaker:
         self._automaton = automaton
         self._vocabulary = vocabulary
         self._trie = vocabulary.trie.table
+        self._longest = self._trie.num_levels
         self._places: dict[int, _Place] = {}
         self._spans: list[tuple[int, int, int]] = []
         self._parts: dict[int, list[tuple[int, CharRun | None]]] = {}
@@ -130,6 +132,10 @@ class MaskMaker:
 
     def _takes(self, state: int, first: int, behind: int) -> bool:
         """Whether the nodes below one that led to `state` are looked at as runs."""
+        place = self._places.get(state)
+        if place is not None and behind - first >= _FEW_NODES_MORE:
+            place.spans.extend((first, behind))  # as most are: one run below many nodes
+            return True
         if not self._is_run(state, behind - first):
             return False
         for part, run in self._parts_of(state):
@@ -139,7 +145,7 @@ class MaskMaker:
             place = self._places.get(part)
             if place is None:
                 place = self._places[part] = _Place(part, run, [])
-            place.spans.append((first, behind))
+            place.spans.extend((first, behind))
         return True
 
     def _is_run(self, state: int, size: int) -> bool:
@@ -160,8 +166,8 @@ class MaskMaker:
             known = []
             for part in self._automaton.parts(state):
                 run = self._automaton.run(part)
-                if run is not None and (run.high or run.low):  # a count that no token reaches?
-                    part = self._automaton.near(part, self._trie.num_levels)
+                if run is not None and max(run.low, run.high or 0) > self._longest:
+                    part = self._automaton.near(part, self._longest)  # no token reaches the count
                     run = self._automaton.run(part)
                 known.append((part, run if run is not None and (run.plain or run.apart) else None))
             if len(known) > 1:
@@ -190,10 +196,11 @@ class MaskMaker:
             if run.low:
                 kept = inside | (leaving.before >= run.low)
                 leaving, inside = leaving.where(kept), inside[kept]
-        if leaving.total > 2 * sum(behind - first for first, behind in place.spans):
+        nodes = sum(place.spans[1::2]) - sum(place.spans[::2])
+        if not run.apart and leaving.total > 2 * nodes:  # else they lie beside each other
             self._walked.add(place.state)
-            spans = [(first, behind, place.state) for first, behind in place.spans]
-            return np.array(spans, np.int32)
+            spans = np.array(place.spans, np.int32).reshape(-1, 2)
+            return np.insert(spans, 2, place.state, axis=1)
         found = leaving.spans.copy()
         found[:, 2] = run.rest
         if inside is not None:
@@ -206,19 +213,16 @@ class MaskMaker:
         """Allow what lies in the run; where it is left."""
         run = place.run
         high = MOST_CHARACTERS if run.high is None else min(run.high, MOST_CHARACTERS)
-        (first, behind), *more = place.spans
+        first, behind, *more = place.spans
         if not more and behind - first >= _MANY_NODES:
             table = self._vocabulary.run_table(run.chars, (first, behind))
             words |= table.within(high)
             return table.leaving(starts, low, high, run.apart)
-        spans = np.array(place.spans, np.int32)
+        spans = np.array(place.spans, np.int32).reshape(-1, 2)
         nodes, before = self._vocabulary.walks.run(
-            self._trie, char_table(run.chars), spans, high, not run.apart, words
+            self._trie, char_table(run.chars), spans, (low, high), starts, not run.apart, words
         )
-        kept = starts[self._trie.edge[nodes] & 255]
-        if low:
-            kept &= before >= low
-        return Leaving.at(self._trie, nodes[kept], before[kept])
+        return Leaving.at(self._trie, nodes, before)
 
     def _go_on(
         self,

@@ -11,13 +11,10 @@ import functools
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from sgc_ir.automata.utf8 import CharSet
 from sgc_kernels.masks.select import Walks
-from sgc_kernels.masks.trie_table import Int32, TrieTable
-
-Bools = npt.NDArray[np.bool_]
+from sgc_kernels.masks.trie_table import Bools, Int32, TrieTable
 
 MOST_CHARACTERS = 65534  # of a token, that are told apart
 _KEPT = 24  # masks of a set by the highest count
@@ -148,12 +145,11 @@ class _ByByte:
         return found
 
     def _select(self, starts: Bools) -> Leaving:
-        first = self._first
-        parts = [
-            slice(first[byte], first[byte + 1])
-            for byte in np.flatnonzero(starts).tolist()
-            if first[byte] < first[byte + 1]
-        ]
+        apart = np.zeros(258, np.bool_)
+        apart[1:257] = starts
+        borders = np.flatnonzero(apart[1:] != apart[:-1])  # of ranges of bytes
+        begins, ends = self._first[borders[::2]].tolist(), self._first[borders[1::2]].tolist()
+        parts = [slice(*part) for part in zip(begins, ends, strict=True) if part[0] < part[1]]
         nodes = np.concatenate([self._nodes[:0], *(self._nodes[part] for part in parts)])
         before = np.concatenate([self._before[:0], *(self._before[part] for part in parts)])
         return Leaving.at(self._trie, nodes, before)

@@ -38,6 +38,7 @@ class TokenMasks:
         self.vocabulary = vocabulary
         self.lock = RLock()
         self._maker = MaskMaker(automaton, vocabulary)
+        self._longest = vocabulary.trie.table.num_levels
         self._recorded = RecordedMasks(automaton, vocabulary.trie)
         self._names: dict[int, bytes] = {}
         self._kept: dict[bytes, bytes] = {}
@@ -121,13 +122,13 @@ class TokenMasks:
 
     def _find(self, state: int) -> Int32:
         name = self._names.get(state)
+        state, before = self.automaton.near(state, self._longest), state  # of the same mask
         if name is None:
-            name = self._names[state] = self.automaton.signature(self._near(state))
+            name = self._names[before] = self.automaton.signature(state)
         cache = self.vocabulary.cache
         found = cache.get(name)
         if found is not None:
             return found
-        state = self._near(state)
         recall = self.automaton.recalls(state)
         if recall is not None:  # one of very many states: its mask is not for the file
             words = self._find(recall.shape)
@@ -138,7 +139,3 @@ class TokenMasks:
         if len(self._new) < _SAVED:
             self._new.add(name)
         return cache.put(name, self._maker.make(state, self._find))
-
-    def _near(self, state: int) -> int:
-        """A state with the same mask, which more states share."""
-        return self.automaton.near(state, self.vocabulary.trie.table.num_levels)
