@@ -22,6 +22,11 @@ _EVENTS = {
     "os.listdir": "lists a directory",
     "os.scandir": "lists a directory",
 }
+# Reading a source, and turning a type into a JSON schema (where pydantic looks for plugins, the
+# first time in a process), are the compiler's own work.
+_OWN = frozenset(
+    "importlib._bootstrap linecache tokenize sgc.trace.source sgc_ir.automata.schema.source".split()
+)
 _ACTIVE: ContextVar[Trace | None] = ContextVar("sgc_audited_trace", default=None)
 _installed = False
 
@@ -50,10 +55,9 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _is_of_program(frame: FrameType | None) -> bool:
-    """Whether the event comes from the program, and not from an import or from the tracer."""
+    """Whether the event comes from the program, and not from an import or from the compiler."""
     while frame is not None and not is_rewritten(frame.f_code):
-        name = frame.f_globals.get("__name__", "")
-        if name in ("importlib._bootstrap", "linecache", "tokenize", "sgc.trace.source"):
+        if frame.f_globals.get("__name__", "") in _OWN:
             return False
         frame = frame.f_back
     return frame is not None

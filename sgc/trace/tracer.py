@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sgc.lang.current import driving
@@ -37,7 +38,7 @@ def trace_program(spec: ProgramSpec, static: Mapping[str, Any]) -> Program:
     finally:
         for value, content in before.values():
             put_content(value, content)
-    if first != second and repr(first) != repr(second):
+    if not _are_same(first, second):
         raise CompileError(
             f"{spec.name} does different things when traced twice (random, time, global state?); "
             "pass the value as an argument, or compute it in a tool (sgc.call)",
@@ -47,6 +48,13 @@ def trace_program(spec: ProgramSpec, static: Mapping[str, Any]) -> Program:
     for warning in first.notes.get("warnings", ()):
         _LOG.warning("%s", warning)
     return first
+
+
+def _are_same(first: Program, second: Program) -> bool:
+    """Whether two traces gave one program. Their warnings may differ: what is read once and then
+    remembered is read by the first trace only."""
+    plain = [replace(p, notes={**p.notes, "warnings": ()}) for p in (first, second)]
+    return plain[0] == plain[1] or repr(plain[0]) == repr(plain[1])
 
 
 def _function(spec: ProgramSpec) -> Any:

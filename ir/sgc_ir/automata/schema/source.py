@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from types import UnionType
+from typing import Any, NewType
 
 from sgc_ir.automata.schema.size import check_size
 from sgc_ir.errors import ConstraintError
 
 _TAKEN = "give a dict, true or false, JSON text, a pydantic model or a dataclass"
+_TYPES = (type, UnionType, NewType)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def schema_source(value: Any) -> dict[str, Any] | bool:
     """The schema of a dict, a bool, a JSON text, a pydantic model or a dataclass (a type, or an
-    annotation such as `list[Model]`).
+    annotation such as `list[Model]` or `int | None`).
 
     An object of a model or dataclass has its fields and nothing else, unless the model itself says
     what more it takes (pydantic's `extra="allow"`): without an end of its own, a small model goes
@@ -59,7 +61,7 @@ def _of_type(value: Any) -> Any:
     from pydantic import TypeAdapter  # costs 0.1 s; only programs with models pay
     from pydantic.errors import PydanticUserError
 
-    if not isinstance(value, type) and not hasattr(value, "__origin__"):
+    if not isinstance(value, _TYPES) and not hasattr(value, "__origin__"):
         raise TypeError(f"it is of type {type(value).__name__}")
     try:
         return _closed(TypeAdapter(value).json_schema())
