@@ -3,8 +3,8 @@
 A program loads its tile, a few rows of the weight over their whole width, into registers; only
 then does it wait for the kernel before it (programmatic dependent launch) and read `x`. So the
 weights of a product arrive while its input is being computed. Each kernel lets its successor start
-at its first instruction, and each waits, or the order of the chain would be lost: nothing that
-the step writes may be read before the wait, nor overwritten while a kernel before may read it.
+at its first instruction, and each waits for all of the kernel before, so that of a chain only one
+is past its wait: nothing that the step writes may be read, and nothing at all written, before it.
 
 The factor of the norm is applied after the sum; its statistics come from the same read of `x`.
 """
@@ -128,7 +128,7 @@ def fused_linear(
     once.
 
     Args:
-        out: may be neither `x` nor `residual`, which other programs still read.
+        out: may be `residual`, not `x`, which other programs still read.
         pdl: start while the kernel before is running (compute capability 9.0 and later). The
             weights, `norm` and `bias` must not be written by the work in flight.
     """

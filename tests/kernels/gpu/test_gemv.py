@@ -95,6 +95,14 @@ def test_a_result_of_another_number_format_in_memory_that_is_given() -> None:
     assert bool(room[:, 12:].isnan().all())
 
 
+def test_the_residual_may_take_the_result() -> None:
+    weight, x = random(30, 64, dtype=torch.float32), random(3, 64, dtype=torch.float32, seed=1)
+    residual = random(3, 30, dtype=torch.float32, seed=2)
+    expected = residual.double() + x.double() @ weight.double().T
+    assert gemv.fused_linear(x, weight, residual=residual, out=residual) is residual
+    check(residual, expected, torch.float32)
+
+
 def test_what_fits() -> None:
     assert gemv.fits(4, 14_336)
     assert not gemv.fits(5, 64)
