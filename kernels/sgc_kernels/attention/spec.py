@@ -20,6 +20,9 @@ class AttentionMeta:
 
     Steps with the same `grows` have the same sequences in the same order, each with one query and
     with the slots of the last such step and one more behind them.
+
+    Where `shared` is given, the first `shared[b]` slots of sequence b are those of sequence b - 1
+    too, and backends for GPUs read them once a step for decode rows that stand side by side.
     """
 
     qo_indptr: torch.Tensor  # [B+1] int32, CPU
@@ -27,6 +30,7 @@ class AttentionMeta:
     kv_slots: torch.Tensor  # [sum of context lengths] int64, device of the pool
     kv_ends: torch.Tensor | None = None  # [B] int32, CPU
     grows: object | None = None
+    shared: torch.Tensor | None = None  # [B] int32, CPU; the first is 0
 
     @property
     def ends(self) -> torch.Tensor:

@@ -66,10 +66,15 @@ class Step:
             qo_indptr=_indptr([queries for queries, _ in case.lengths]),
             kv_indptr=_indptr([context for _, context in case.lengths]),
             kv_slots=torch.cat(contexts).to(DEVICE),
+            shared=_shared([min(case.shared, context - q) for q, context in case.lengths]),
         )
         self.shape = AttentionShape(
             *case.heads, case.head_dim, scale=case.head_dim**-0.5, dtype=case.dtype
         )
+
+
+def _shared(prefixes: list[int]) -> torch.Tensor:
+    return torch.tensor([0, *map(min, prefixes, prefixes[1:])], dtype=torch.int32)
 
 
 def _indptr(lengths: list[int]) -> torch.Tensor:
@@ -131,6 +136,9 @@ CASES = [
     Case([(17, 80), (1, 60)], (4, 2), 64, window=1),
     Case([(17, 80), (1, 60), (4, 4)], (4, 2), 64, window=37),
     Case([(3, 60), (5, 62), (1, 50)], (4, 2), 64, shared=40),
+    Case([(1, 60 + i % 3 * i) for i in range(9)], (4, 2), 64, shared=40),
+    Case([(1, 60), (4, 50), (1, 70), (0, 30), (1, 61), (1, 63)], (4, 2), 64, shared=45),
+    Case([(1, 60 + i) for i in range(7)], (4, 2), 64, window=40, shared=50),
     Case([(70, 200), (1, 9)], (4, 2), 64, dtype=torch.float16),
     Case([(70, 200), (1, 150)], (4, 2), 64, window=90, dtype=torch.float16),
     Case([(33, 40)], (7, 1), 128, dtype=torch.float16),
@@ -146,6 +154,17 @@ def test_against_float64(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_contexts_in_parts(case: Case) -> None:
     check(case)
+
+
+def test_plans_and_windows_take_turns() -> None:
+    case = Case([(1, 60), (4, 50), (1, 70), (1, 61)], (4, 2), 64, shared=45)
+    backend, steps = TritonAttention(), [Step(case, seed) for seed in range(2)]
+    plans = [backend.plan(step.meta, step.shape) for step in steps]
+    for window in (None, 30, 200, 30, None):
+        for step, plan in zip(steps, plans):
+            out = plan.run(step.q, step.k, step.v, window)
+            right = expected(step, window)
+            torch.testing.assert_close(out.double().cpu(), right, atol=1e-5, rtol=1e-5)
 
 
 def test_a_step_without_queries() -> None:

@@ -1,37 +1,84 @@
-"""Attention in Triton for any mix of new tokens and decode rows."""
+"""Attention in Triton for any mix of new tokens and decode rows.
+
+Sequences with one query are decode rows, whose shared prefixes are read once a step
+(`DecodeAttention`); those with more go through the extend kernel.
+"""
 
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from sgc_kernels.attention.spec import AttentionMeta, AttentionPlan, AttentionShape
-from sgc_kernels.gpu.attention.extend import ITEM, MERGE, Tile, attend_items, merge_partials, tiles
+from sgc_kernels.gpu.attention.decode import DecodeAttention
+from sgc_kernels.gpu.attention.extend import ITEM, MERGE, attend_items, merge_partials, tiles
 from sgc_kernels.gpu.attention.extend_plan import Numbers, Rows, plan_extend
+from sgc_kernels.gpu.attention.plan import Plan
+
+_LEAST_ROWS = 64  # of decode buffers, which double when a step has more
 
 
 class TritonAttention:
-    """The backend; a plan holds its own memory."""
+    """The backend for one model. It keeps buffers for decode rows between steps, in the order of
+    the stream: a plan runs in all layers before the next one does."""
 
     name = "triton"
 
+    def __init__(self) -> None:
+        self._decoders: dict[tuple[AttentionShape, torch.device, int | None], _Decoder] = {}
+        # Windows of the layers so far: a plan prepares them, others when they come up.
+        self.windows: set[int | None] = set()
+
     def plan(self, meta: AttentionMeta, shape: AttentionShape) -> AttentionPlan:
-        return _TritonPlan(meta, shape)
+        return _TritonPlan(self, meta, shape)
+
+    def decoder(
+        self, shape: AttentionShape, device: torch.device, window: int | None, rows: int
+    ) -> _Decoder:
+        """Kernels and buffers for at least `rows` decode rows."""
+        key = (shape, device, window)
+        if key not in self._decoders or self._decoders[key].max_rows < rows:
+            most = max(_LEAST_ROWS, 1 << (rows - 1).bit_length())
+            self._decoders[key] = _Decoder(DecodeAttention(shape, most, device, window), most)
+        return self._decoders[key]
+
+
+@dataclass(slots=True)
+class _Decoder:
+    attention: DecodeAttention
+    max_rows: int
+    loaded: Plan | None = None  # what the buffers hold
+
+
+@dataclass(frozen=True, slots=True)
+class _DecodeRows:
+    """The sequences of a step with one query; an entry each."""
+
+    row: npt.NDArray[np.int32]  # of q
+    context: npt.NDArray[np.int32]  # offset of the slots
+    length: npt.NDArray[np.int32]
+    shared: npt.NDArray[np.int32]  # leading slots, with the entry before
 
 
 class _TritonPlan:
-    def __init__(self, meta: AttentionMeta, shape: AttentionShape) -> None:
+    def __init__(
+        self, backend: TritonAttention, meta: AttentionMeta, shape: AttentionShape
+    ) -> None:
         assert shape.num_heads % shape.num_kv_heads == 0, "query heads must divide by key heads"
-        self._slots = meta.kv_slots
+        self._backend = backend
         self._shape = shape
-        self._rows = _rows(meta)
-        self._longest = int(self._rows.length.max(initial=0))
+        self._slots = meta.kv_slots.int()
+        self._new, self._decode = _split(meta)
+        lengths = np.concatenate([self._new.length, self._decode.length])
+        self._longest = int(lengths.max(initial=0))
         self._steps: dict[int | None, _Step] = {}
         self._partials: tuple[torch.Tensor, torch.Tensor] | None = None
-        self._step(None)
+        for window in backend.windows:
+            self._step(window)
 
     def run(
         self,
@@ -40,80 +87,126 @@ class _TritonPlan:
         v_cache: torch.Tensor,
         window: int | None = None,
     ) -> torch.Tensor:
+        self._backend.windows.add(window)
         out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-        if window is not None and window >= self._longest:
-            window = None
         step = self._step(window)
         partials = self._room(step.num_partials)
         for tile, items in step.items:
             attend_items(
-                q, k_cache, v_cache, self._slots, items, tile, self._shape.scale, window, out,
+                q, k_cache, v_cache, self._slots, items, tile, self._shape.scale, step.window, out,
                 partials,
             )  # fmt: skip
         if len(step.merges):
             merge_partials(partials, step.merges, out)
+        if step.decode is not None:
+            self._attend_decode(step, step.decode, q, k_cache, v_cache, out)
         return out
 
+    def _attend_decode(
+        self,
+        step: _Step,
+        plan: Plan,
+        q: torch.Tensor,
+        k_cache: torch.Tensor,
+        v_cache: torch.Tensor,
+        out: torch.Tensor,
+    ) -> None:
+        rows = len(self._decode.row)
+        decoder = self._backend.decoder(self._shape, self._slots.device, step.window, rows)
+        if decoder.loaded is not plan:
+            decoder.attention.load(plan)
+            decoder.loaded = plan
+        decoder.attention.run(q, k_cache, v_cache, self._slots, step.starts, step.lens, out)
+
     def _step(self, window: int | None) -> _Step:
-        """The tables for layers with this window, made at the first of them."""
+        """What layers with this window need, made once."""
+        if window is not None and window >= self._longest:
+            window = None  # it hides nothing
         if window not in self._steps:
-            self._steps[window] = _Step(self._rows, self._shape, window, self._slots.device)
+            self._steps[window] = self._make_step(window)
         return self._steps[window]
+
+    def _make_step(self, window: int | None) -> _Step:
+        shape, device, rows = self._shape, self._slots.device, self._decode
+        decode = None
+        if len(rows.row):
+            decoder = self._backend.decoder(shape, device, window, len(rows.row)).attention
+            decode = decoder.plan(rows.shared, rows.length, room=0, order=rows.row)
+        return _Step(self._new, rows, decode, shape, window, device)
 
     def _room(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Memory for `count` partial results of a token, which all layers reuse."""
         if self._partials is None or self._partials[1].shape[0] < count:
-            shape, device = self._shape, self._slots.device
-            sums = torch.empty(
-                (count, shape.num_heads, shape.head_dim), dtype=torch.float32, device=device
-            )
-            logs = torch.empty((count, shape.num_heads), dtype=torch.float32, device=device)
-            self._partials = sums, logs
+            size, device = (count, self._shape.num_heads), self._slots.device
+            sums = torch.empty((*size, self._shape.head_dim), dtype=torch.float32, device=device)
+            self._partials = sums, torch.empty(size, dtype=torch.float32, device=device)
         return self._partials
 
 
 class _Step:
-    """Tables of a step on the device, for one window."""
+    """Tables of a step for one window, on the device; those of decode rows are loaded later."""
 
     def __init__(
-        self, rows: Rows, shape: AttentionShape, window: int | None, device: torch.device
+        self,
+        new: Rows,
+        decode_rows: _DecodeRows,
+        decode: Plan | None,
+        shape: AttentionShape,
+        window: int | None,
+        device: torch.device,
     ) -> None:
         plan = plan_extend(
-            rows,
+            new,
             tiles(shape.dtype, shape.head_dim),
             shape.num_heads,
             shape.num_kv_heads,
             window,
             _multiprocessors(device),
         )
-        sizes = [items.size for _, items in plan.items]
-        table = _upload([items for _, items in plan.items] + [plan.merges], device)
-        *items, merges = torch.split(table, [*sizes, plan.merges.size])
-        self.items: list[tuple[Tile, torch.Tensor]] = [
-            (tile, mine.view(-1, ITEM)) for (tile, _), mine in zip(plan.items, items, strict=True)
+        tables = [items for _, items in plan.items]
+        # By rows of q, as decode kernels number their rows; those of other rows are not read.
+        places = np.zeros((2, int(decode_rows.row.max(initial=-1)) + 1), np.int32)
+        places[:, decode_rows.row] = decode_rows.context, decode_rows.length
+        merges, starts, lens, *items = _upload([plan.merges, *places, *tables], device)
+        self.window = window
+        self.items = [
+            (tile, table.view(-1, ITEM)) for (tile, _), table in zip(plan.items, items, strict=True)
         ]
         self.merges = merges.view(-1, MERGE)
         self.num_partials = plan.num_partials
+        self.decode, self.starts, self.lens = decode, starts, lens
 
 
-def _rows(meta: AttentionMeta) -> Rows:
-    qo, kv = _numbers(meta.qo_indptr), _numbers(meta.kv_indptr)
-    ends = _numbers(meta.ends)
+def _split(meta: AttentionMeta) -> tuple[Rows, _DecodeRows]:
+    qo, kv, ends = (_numbers(x) for x in (meta.qo_indptr, meta.kv_indptr, meta.ends))
     queries, length = np.diff(qo), ends - kv[:-1]
-    some = np.flatnonzero(queries > 0)
-    return Rows(qo[:-1][some], queries[some], kv[:-1][some], length[some])
+    many, one = np.flatnonzero(queries > 1), np.flatnonzero(queries == 1)
+    shared = np.zeros(len(one), np.int64)
+    if meta.shared is not None and len(one) > 1:
+        # What two share is the least that neighbours between them share.
+        before = _numbers(meta.shared)
+        shared[1:] = np.minimum.reduceat(before[: one[-1] + 1], one[:-1] + 1)
+    decode = (array.astype(np.int32) for array in (qo[one], kv[one], length[one], shared))
+    return Rows(qo[many], queries[many], kv[many], length[many]), _DecodeRows(*decode)
 
 
 def _numbers(tensor: torch.Tensor) -> Numbers:
     return tensor.numpy().astype(np.int64)
 
 
-def _upload(tables: list[npt.NDArray[np.int32]], device: torch.device) -> torch.Tensor:
-    """All tables in one copy, for which the device is not waited."""
-    table = torch.from_numpy(np.concatenate([table.ravel() for table in tables]))
-    if device.type == "cpu":
-        return table
-    return table.pin_memory().to(device, non_blocking=True)
+def _upload(tables: list[npt.NDArray[np.int32]], device: torch.device) -> tuple[torch.Tensor, ...]:
+    """Copies of the tables, in one transfer that nobody waits for; each begins at 16 bytes, so
+    that kernels need not be compiled for other places."""
+    sizes = [-(-table.size // 4) * 4 for table in tables]
+    whole = np.zeros(sum(sizes), np.int32)
+    at = 0
+    for table, size in zip(tables, sizes, strict=True):
+        whole[at : at + table.size] = table.ravel()
+        at += size
+    host = torch.from_numpy(whole)
+    there = host if device.type == "cpu" else host.pin_memory().to(device, non_blocking=True)
+    parts = torch.split(there, sizes)
+    return tuple(part[: table.size] for part, table in zip(parts, tables, strict=True))
 
 
 @functools.cache
