@@ -233,13 +233,16 @@ class MaskMaker:
         words: Int32,
     ) -> None:
         """Where something else may come in the run: allow the first byte of that, and set in
-        `found` what is below it, and the state there. The state before it needs no row so."""
-        if place.run.low == 0 and place.run.high is None:
-            found[inside, 2] = place.state
-            return
+        `found` what is below it, and the state there. The state before it needs no row so, where
+        there is one for each count."""
         automaton, nodes, counts = self._automaton, found[inside, 0], before[inside]
+        low = place.run.low
+        if low <= 1 and place.run.high is None:  # two states at most, which texts reach as well
+            after = automaton.behind(place.state, [low])[0]
+            found[inside, 2] = np.where(counts < low, place.state, after)
+            return
         if place.run.high is None:  # behind `low` characters it is the same for all
-            counts = np.minimum(counts, place.run.low)
+            counts = np.minimum(counts, low)
         steps = counts * 256 + (self._trie.edge[nodes] & 255)
         used = np.flatnonzero(np.bincount(steps))
         states = automaton.behind(place.state, (used >> 8).tolist())
