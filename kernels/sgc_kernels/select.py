@@ -14,6 +14,9 @@ from sgc_kernels.weights.grouped import PackedWeight
 
 Table = tuple[torch.Tensor, torch.Tensor]
 
+_ON_GPU = ("triton", "flashinfer")
+ATTENTIONS = ("auto", "torch", *_ON_GPU)
+
 _LOG = logging.getLogger("sgc")
 
 
@@ -39,38 +42,67 @@ class Kernels:
 
 
 def select_kernels(
-    device: torch.device, dtype: torch.dtype, head_dim: int = 0, group: int = 1
+    device: torch.device,
+    dtype: torch.dtype,
+    head_dim: int = 0,
+    group: int = 1,
+    attention: str = "auto",
 ) -> Kernels:
     """The versions for weights and activations of `dtype` on `device`.
 
     Args:
         head_dim: size of a head; 0 where no model is meant: references only.
         group: query heads a key head.
+        attention: one of `ATTENTIONS`; `auto`: the device's own, `torch`: the reference.
+
+    Raises:
+        ValueError: there is no such attention for the device.
+        ImportError: the attention that was asked for is not installed.
     """
-    plain = _select_plain(device, dtype)
+    if attention not in ATTENTIONS:
+        raise ValueError(f"attention={attention!r}: give one of {', '.join(ATTENTIONS)}")
+    if attention in _ON_GPU and device.type != "cuda":
+        raise ValueError(f"attention={attention} needs a CUDA device, not {device}: give auto")
+    kernels = _select_plain(device, dtype)
     if not head_dim:
-        return plain
+        return kernels
+    reference = kernels.attention
     if device.type == "cuda":
-        return _with_triton(plain)
-    return _with_compiled(plain, dtype, head_dim, group) if device.type == "cpu" else plain
+        kernels = _with_triton(kernels, device, attention)
+    elif device.type == "cpu":
+        kernels = _with_compiled(kernels, dtype, head_dim, group)
+    return replace(kernels, attention=reference) if attention == "torch" else kernels
 
 
-def _with_triton(plain: Kernels) -> Kernels:
+def _with_triton(plain: Kernels, device: torch.device, attention: str) -> Kernels:
     try:
         from sgc_kernels.gpu.activation import silu_mul
         from sgc_kernels.gpu.norm import add_rms_norm, rms_norm
         from sgc_kernels.gpu.rotary import norm_turn_and_store, turn_and_store
     except ImportError as error:
+        if attention in _ON_GPU:
+            raise
         _LOG.warning("no Triton here (%s): attention and norms run in torch", error)
         return plain
     return replace(
         plain,
+        attention=_attention_on_gpu(device, attention),
         rms_norm=rms_norm,
         add_rms_norm=add_rms_norm,
         silu_mul=silu_mul,
         turn_and_store=turn_and_store,
         norm_turn_and_store=norm_turn_and_store,
     )
+
+
+def _attention_on_gpu(device: torch.device, attention: str) -> AttentionBackend:
+    if attention == "flashinfer":
+        from sgc_kernels.gpu.attention.flashinfer import FlashInferAttention
+
+        return FlashInferAttention(device)
+    from sgc_kernels.gpu.attention.backend import TritonAttention
+
+    return TritonAttention()
 
 
 def _with_compiled(plain: Kernels, dtype: torch.dtype, head_dim: int, group: int) -> Kernels:

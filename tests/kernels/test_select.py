@@ -1,0 +1,57 @@
+"""Which version of an operation is chosen for a device."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+import torch
+
+from sgc_kernels import activation, kv_store, norm
+from sgc_kernels.linear import PlainLinear
+from sgc_kernels.select import ATTENTIONS, select_kernels
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")  # its kernels are chosen without one
+
+
+def test_without_a_model_all_are_references() -> None:
+    for device in (CPU, CUDA):
+        kernels = select_kernels(device, torch.float32)
+        assert kernels.attention.name == "torch"
+        assert kernels.rms_norm is norm.rms_norm
+        assert kernels.silu_mul is activation.silu_mul
+        assert kernels.norm_turn_and_store is kv_store.norm_turn_and_store
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+def test_a_gpu_has_kernels_in_triton_and_products_in_torch() -> None:
+    kernels = select_kernels(CUDA, torch.bfloat16, head_dim=64, group=3)
+    assert kernels.attention.name == "triton"
+    assert kernels.linear is PlainLinear
+    assert kernels.grouped is None
+    chosen = (
+        kernels.rms_norm,
+        kernels.add_rms_norm,
+        kernels.silu_mul,
+        kernels.turn_and_store,
+        kernels.norm_turn_and_store,
+    )
+    assert {kernel.__module__.split(".")[1] for kernel in chosen} == {"gpu"}
+    torch_attention = select_kernels(CUDA, torch.bfloat16, 64, 3, "torch")
+    assert torch_attention.attention.name == "torch"
+    assert torch_attention.rms_norm is kernels.rms_norm
+
+
+def test_the_reference_of_attention_can_be_had_on_a_cpu() -> None:
+    assert select_kernels(CPU, torch.float32, 64, 1, "torch").attention.name == "torch"
+
+
+@pytest.mark.parametrize("attention", [a for a in ATTENTIONS if a not in ("auto", "torch")])
+def test_attention_that_a_cpu_does_not_have_is_an_error(attention: str) -> None:
+    with pytest.raises(ValueError, match="needs a CUDA device"):
+        select_kernels(CPU, torch.float32, 64, 1, attention)
+
+
+def test_an_unknown_attention_is_an_error() -> None:
+    with pytest.raises(ValueError, match="auto, torch, triton, flashinfer"):
+        select_kernels(CPU, torch.float32, 64, 1, "flash")
