@@ -82,34 +82,65 @@ def test_walks_of_several_spans(walks: Walks) -> None:
         assert bits[token] == expected, data
 
 
+# Runs of `a` or two-byte characters: states, and the same as the walks take it.
+RUN = np.full((2, 256), -1, np.int32)
+RUN[0, ord("a")], RUN[0, 0xC2:0xE0], RUN[1, 0x80:0xC0] = 0, 1, 0
+PACKED = np.where(RUN >= 0, RUN * 65536 + (RUN == 0), -1).astype(np.int32)
+PREFIXES = sorted({t[: i + 1] for t in WORDS for i in range(len(t))})  # in the order of the nodes
+
+
+def in_run(data: bytes) -> tuple[int, int] | None:
+    """The state behind `data`, and how many characters it has; None where it leaves the run."""
+    state, count = 0, 0
+    for byte in data:
+        state = int(RUN[state, byte])
+        if state < 0:
+            return None
+        count += state == 0
+    return state, count
+
+
 @pytest.mark.parametrize("going_on", [False, True])
 def test_scans(going_on: bool) -> None:
-    """Runs of `a` or two-byte characters, against every token looked at."""
-    table = np.full((2, 256), -1, np.int32)
-    table[0, ord("a")], table[0, 0xC2:0xE0], table[1, 0x80:0xC0] = 0, 1, 0
-    packed = np.where(table >= 0, table * 65536 + (table == 0), -1).astype(np.int32)
-    prefixes = sorted({t[: i + 1] for t in WORDS for i in range(len(t))})
-
-    def run(data: bytes) -> tuple[int, int] | None:
-        state, count = 0, 0
-        for byte in data:
-            state = int(table[state, byte])
-            if state < 0:
-                return None
-            count += state == 0
-        return state, count
-
+    """Against every token looked at."""
     for walks in [p.values[0] for p in WALKS]:
-        found = walks.scan(TRIE, packed, (0, TRIE.num_nodes), going_on)
+        found = walks.scan(TRIE, PACKED, (0, TRIE.num_nodes), going_on)
         for token, data in enumerate(WORDS):
-            end = run(data) if data else None
+            end = in_run(data) if data else None
             assert found.counts[token] == (NEVER if end is None else end[1] + (end[0] > 0)), data
         expected = [
             (node, before[1])
-            for node, data in enumerate(prefixes)
-            if (before := run(data[:-1])) and before[0] == 0 and (going_on or run(data) is None)
+            for node, data in enumerate(PREFIXES)
+            if (before := in_run(data[:-1]))
+            and before[0] == 0
+            and (going_on or in_run(data) is None)
         ]
         assert list(zip(found.nodes.tolist(), found.before.tolist())) == expected
+
+
+@given(st.integers(0, 3), st.integers(0, 3), st.sets(st.sampled_from(list(b"ab 1\xc3\xe6"))))
+@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("going_on", [False, True])
+def test_runs(going_on: bool, low: int, more: int, bytes_: set[int]) -> None:
+    """Behind each first byte, against every token looked at."""
+    high, starts = low + more, np.isin(np.arange(256), list(bytes_))
+    nodes = [int(n) for n in np.flatnonzero(TRIE.edge < 256) if TRIE.skip[n] > n + 1]
+    spans = np.array([[n + 1, TRIE.skip[n]] for n in nodes], np.int32)
+    expected = []
+    for node, data in enumerate(PREFIXES):
+        before = in_run(data[1:-1]) if len(data) > 1 else None
+        if before and before[0] == 0 and low <= before[1] <= high and data[-1] in bytes_:
+            if going_on or in_run(data[1:]) is None:
+                expected.append((node, before[1]))
+    for walks in [p.values[0] for p in WALKS]:
+        words = TRIE.empty_words()
+        found = walks.run(TRIE, PACKED, spans, (low, high), starts, going_on, words)
+        assert list(zip(found[0].tolist(), found[1].tolist())) == expected
+        bits = np.unpackbits(words[:-1].view(np.uint8), bitorder="little")
+        for token in set(TRIE.token.tolist()) - {TRIE.no_token}:
+            end = in_run(WORDS[token][1:]) if len(WORDS[token]) > 1 else None
+            allowed = end is not None and end[1] + (end[0] > 0) <= high
+            assert bits[token] == allowed, WORDS[token]
 
 
 @given(st.integers(1, 5), st.integers(1, 200), st.integers(0, 99), st.data())
