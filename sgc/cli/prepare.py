@@ -11,6 +11,7 @@ from sgc_ir.graph import Node, is_constant
 from sgc_ir.graph import Program as Graphs
 from sgc_ir.ops import Op
 from sgc_ir.params import PARAM_NAMES, SamplingParams, normalize
+from sgc_kernels.cache_dir import cache_dir
 
 if TYPE_CHECKING:
     from sgc_runtime.constraints.of_tokenizer import Prepared
@@ -71,10 +72,10 @@ def _check_budget(
 
 
 def _line(params: SamplingParams, prepared: Prepared) -> str:
-    return (
-        f"{params.constraint}, {_at_least(prepared)}; masks of {prepared.states} states are kept "
-        f"({prepared.seconds:.2f} s)"
-    )
+    masks = f"masks of {prepared.states} states are kept"
+    if not prepared.kept:
+        masks = f"no masks are kept, {cache_dir()} cannot be written; set SGC_CACHE"
+    return f"{params.constraint}, {_at_least(prepared)}; {masks} ({prepared.seconds:.2f} s)"
 
 
 def _at_least(prepared: Prepared) -> str:

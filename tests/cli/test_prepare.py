@@ -57,6 +57,18 @@ def test_masks_are_made_where_runs_find_them(sgc_cli: Sgc, model: Path, tmp_path
     assert (quiet.code, quiet.err) == (0, "")
 
 
+def test_masks_that_cannot_be_kept_are_told(
+    sgc_cli: Sgc, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SGC_CACHE", str(tmp_path / "file"))
+    done = sgc_cli("compile", written(tmp_path), "-o", tmp_path / "g.sgc", "--tokenizer", model)
+    assert done.code == 0
+    assert " are kept" not in done.err.replace("no masks are kept", "")
+    told = f"no masks are kept, {tmp_path / 'file'} cannot be written; set SGC_CACHE"
+    assert done.err.count(told) == 3
+
+
 def test_values_that_cannot_be_finished_are_refused(
     sgc_cli: Sgc, model: Path, tmp_path: Path
 ) -> None:

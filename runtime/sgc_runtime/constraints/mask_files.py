@@ -68,8 +68,12 @@ class MaskFiles:
             return {}
         return dict(_entries(rest))
 
-    def write(self, file: Path, masks: Mapping[bytes, bytes]) -> None:
-        """Whole or not at all. A folder that cannot be written keeps nothing."""
+    def write(self, file: Path, masks: Mapping[bytes, bytes]) -> bool:
+        """Whole or not at all. A folder that cannot be written keeps nothing.
+
+        Returns:
+            Whether it was written.
+        """
         rest = b"".join(
             name + len(packed).to_bytes(4, "little") + packed for name, packed in masks.items()
         )
@@ -81,8 +85,9 @@ class MaskFiles:
                 os.replace(whole, file)
         except OSError as error:
             _LOG.debug("masks are not kept: %s cannot be written (%s)", file, error)
-            return
+            return False
         self._bound()
+        return True
 
     def _drop_unfinished(self) -> None:
         """Delete what processes left behind that were ended while they wrote."""

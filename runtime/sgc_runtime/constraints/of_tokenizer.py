@@ -44,11 +44,13 @@ class Prepared:
 
     Attributes:
         states: how many have their mask.
+        kept: whether the masks are on disk.
         seconds: wall-clock time that it took.
         fewest: tokens of the shortest legal text.
     """
 
     states: int
+    kept: bool
     seconds: float
     fewest: Fewest
 
@@ -82,7 +84,7 @@ class Preparation:
         planner = self._compiler.submit(params).result()
         masks = planner.masks
         made = masks.warm(self._seconds, self._states)
-        masks.save()
+        kept = masks.save()
         with masks.lock:
             fewest = fewest_tokens(masks.automaton, self._tools.vocabulary.trie.table, most)
-        return Prepared(made, time.perf_counter() - begin, fewest)
+        return Prepared(made, kept, time.perf_counter() - begin, fewest)

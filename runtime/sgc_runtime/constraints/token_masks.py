@@ -49,6 +49,7 @@ class TokenMasks:
         if vocabulary.files is not None:
             self._file = vocabulary.files.path(automaton.digest, vocabulary.trie.digest)
             self._kept = vocabulary.files.read(self._file)
+        self._is_written = bool(self._kept)
         self._packed_bytes = sum(map(len, self._kept.values()))
         self.mask(automaton.start)  # every text's first one, as early
 
@@ -106,19 +107,26 @@ class TokenMasks:
         self._maker = MaskMaker(self.automaton, self.vocabulary)
         self._names.clear()
 
-    def save(self) -> None:
-        """Write the masks that were made here, and those that were read, to the file."""
+    def save(self) -> bool:
+        """Write the masks that were made here, and those that were read, to the file.
+
+        Returns:
+            Whether they are on disk.
+        """
         files = self.vocabulary.files
         with self.lock:
-            if files is None or self._file is None or not self._new:
-                return
+            if files is None or self._file is None:
+                return False
+            if not self._new:
+                return self._is_written
             for name in self._new:
                 words = self.vocabulary.cache.get(name)
                 if words is not None:
                     self._kept[name] = pack(words)
             self._new.clear()
             self._packed_bytes = sum(map(len, self._kept.values()))
-            files.write(self._file, self._kept)
+            self._is_written = files.write(self._file, self._kept)
+            return self._is_written
 
     def _find(self, state: int) -> Int32:
         name = self._names.get(state)

@@ -67,9 +67,8 @@ class EngineCore:
     def _queue(self, requests: Sequence[Request]) -> None:
         reason = next(filter(None, map(self.scheduler.too_large, requests)), None)
         if reason is not None:
-            advice = "shorten the prompt, lower max_tokens or give the engine more KV memory"
             for request in requests:
-                self._fail(request, BackendError(f"{reason}; {advice}"))
+                self._fail(request, BackendError(reason))
             return
         for request in requests:
             if request.call_prompt:

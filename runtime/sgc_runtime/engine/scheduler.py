@@ -83,14 +83,20 @@ class Scheduler:
         request.state = State.DONE
 
     def too_large(self, request: Request) -> str | None:
-        """Why a request can never run, or None."""
+        """Why a request can never run, and what to do, or None."""
         needed = request.num_target + request.num_growth
         if needed <= self._cache.num_slots:
             return None
-        new = f" and max_tokens={request.max_new}" if request.row is not None else ""
+        asked, new, advice = request.num_prompt, "", "shorten the prompt"
+        if request.scoring is not None:
+            asked = request.scoring.trie.num_prompt
+            new = f" and {request.num_prompt - asked} of the texts to be scored"
+            advice = "give fewer or shorter texts"
+        elif request.row is not None:
+            new, advice = f" and max_tokens={request.max_new}", f"{advice}, lower max_tokens"
         return (
-            f"{request.num_prompt} prompt tokens{new} need {needed} KV slots, "
-            f"the pool has {self._cache.num_slots}"
+            f"{asked} prompt tokens{new} need {needed} KV slots, "
+            f"the pool has {self._cache.num_slots}; {advice} or give the engine more KV memory"
         )
 
     # -- one step -----------------------------------------------------------------------------

@@ -248,11 +248,12 @@ def test_masks_come_back_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     masks = TokenMasks(automaton, files(tmp_path))
     states = [automaton.walk(automaton.start, text.encode()[:n]) for n in range(len(text))]
     made = [allowed(masks.mask(state)) for state in states]
-    masks.save()
+    assert [masks.save(), masks.save()] == [True, True]
     monkeypatch.setattr(MaskMaker, "make", lambda *_: pytest.fail("made again"))
     again = regex_automaton(pattern)
     again.walk(again.start, b'"zz": no')  # states get other numbers
     kept = TokenMasks(again, files(tmp_path))
+    assert kept.save()
     states = [again.walk(again.start, text.encode()[:n]) for n in range(len(text))]
     assert [allowed(kept.mask(state)) for state in states] == made
 
@@ -302,7 +303,7 @@ def test_a_folder_that_cannot_be_written_is_done_without(tmp_path: Path) -> None
     automaton = regex_automaton("[a-z]+")
     masks = TokenMasks(automaton, files(tmp_path / "file"))
     masks.mask(automaton.start)
-    masks.save()
+    assert [masks.save(), masks.save()] == [False, False]
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 

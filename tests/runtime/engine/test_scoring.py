@@ -179,7 +179,8 @@ def test_one_that_can_never_fit_is_told_so() -> None:
     run_all(core, [ask])
     assert ask.outcome is not None
     assert isinstance(ask.outcome.error, BackendError)
-    assert "need 48 KV slots" in str(ask.outcome.error)
+    assert "8 prompt tokens and 40 of the texts to be scored need 48 KV" in str(ask.outcome.error)
+    assert "give fewer or shorter texts or give the engine more" in str(ask.outcome.error)
 
 
 class _Silent(HistoryModel):
