@@ -16,6 +16,7 @@ from sgc_kernels.gpu.attention.items import Launch
 from sgc_kernels.gpu.attention.shared import depth_first_order, neighbour_lcp
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SMALL = Tree(((6, 40), (2, 20)), (1, 5, 30, 2, 18, 9))
 LEVELS = Tree(((12, 40), (3, 33)), (5, 17, 1, 90, 2, 30, 8, 8, 21, 3, 1, 64))
 
 
@@ -76,8 +77,8 @@ def test_window(window: int) -> None:
 
 
 def test_a_plan_stays_valid_while_rows_grow() -> None:
-    shape = _shape(4, 2, 32, torch.float32)
-    step = Step(LEVELS, shape, device=DEVICE, growth=20)
+    shape = _shape(2, 1, 32, torch.float32)
+    step = Step(SMALL, shape, device=DEVICE, growth=20)
     full_k, full_v = step.k.clone(), step.v.clone()
     attention = DecodeAttention(shape, 16, DEVICE)
     for growth in (0, 1, 19):
@@ -89,7 +90,7 @@ def test_a_plan_stays_valid_while_rows_grow() -> None:
 
 
 def test_rows_in_any_order() -> None:
-    shape = _shape(4, 2, 32, torch.float32)
+    shape = _shape(3, 1, 32, torch.float32)
     step = Step(LEVELS, shape, device=DEVICE, shuffle=True)
     _close(_attend(step, DecodeAttention(shape, 16, DEVICE)), step.expected())
 
@@ -102,10 +103,10 @@ def test_a_row_without_tokens_gives_zero() -> None:
     _close(found, step.expected())
 
 
-@pytest.mark.parametrize("heads", [4, 6])
+@pytest.mark.parametrize("heads", [1, 3])
 def test_many_pieces(heads: int) -> None:
     """Long spans of few rows are split; partial results of a row are many."""
-    shape = _shape(heads, 2, 16, torch.float32)
+    shape = _shape(heads, 1, 16, torch.float32)
     step = Step(Tree(((6, 900),), (400, 3, 3, 3, 3, 3)), shape, device=DEVICE)
     attention = DecodeAttention(shape, 8, DEVICE)
     found = _attend(step, attention)
@@ -118,14 +119,14 @@ def test_larger_grids_than_the_plan_needs() -> None:
     shape = _shape(4, 2, 16, torch.float32)
     step = Step(Tree(((6, 40),), (4, 3, 3, 3, 3, 3)), shape, device=DEVICE)
     attention = DecodeAttention(shape, 16, DEVICE)
-    _attend(Step(LEVELS, shape, device=DEVICE), attention)  # leaves items that must not stay
-    launch = Launch(rows=16, wide=3, few=2, own=40, tile=128, tokens=16)
+    _attend(Step(SMALL, shape, device=DEVICE), attention)  # leaves items that must not stay
+    launch = Launch(rows=16, wide=3, few=2, own=20, tile=128, tokens=16)
     _close(_attend(step, attention, launch=launch), step.expected())
 
 
 def test_queries_inside_a_wider_product() -> None:
     shape = _shape(4, 2, 16, torch.float32)
-    step = Step(LEVELS, shape, device=DEVICE)
+    step = Step(SMALL, shape, device=DEVICE)
     wider = torch.full((len(step.q), 8, 16), float("nan"), device=DEVICE)
     wider[:, :4] = step.q
     step.q = wider[:, :4]
@@ -149,9 +150,16 @@ def _random_tree(random: np.random.Generator, longest: int) -> Tree:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dim", [64, 96, 128, 256])
-@pytest.mark.parametrize("group", [1, 2, 3, 4, 7, 8, 16])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize(
+    ("dim", "group", "dtype"),
+    [
+        *((dim, 4, torch.bfloat16) for dim in (64, 96, 128, 256)),
+        *((128, group, torch.bfloat16) for group in (1, 2, 7, 8, 16)),
+        *((64, group, torch.float32) for group in (1, 3, 8)),
+        (128, 4, torch.float16),
+        (128, 4, torch.float32),
+    ],
+)
 def test_random_trees(dim: int, group: int, dtype: torch.dtype) -> None:
     random = np.random.default_rng(dim * 100 + group)
     shape = _shape(2 * group, 2, dim, dtype)
