@@ -276,18 +276,19 @@ def _forms(shape: AttentionShape) -> Forms:
         "PRECISION": "ieee" if exact else "tf32",
     }
     big = dim_pad > 128
-    few = max(8, _pad(group), 16)
+    few = max(16, _pad(group))
     own = max(8, _pad(group))
     wide_tokens = 16 if exact else (32 if big else 64)
+    warps = 4 if big else 2
     return Forms(
         wide={
             64: {**attend, **_sizes(64, wide_tokens, 3, 4)},
             128: {**attend, **_sizes(128, wide_tokens, 3, 8)},
         },
-        few={**attend, **_sizes(few, 16 if exact else 64, 2, 2)},
+        few={**attend, **_sizes(few, 16 if exact else 64, 2, warps)},
         own={
             16: {**attend, **_sizes(own, 16, 2, 1)},
-            64: {**attend, **_sizes(own, 16 if exact else 64, 2, 2)},
+            64: {**attend, **_sizes(own, 16 if exact else 64, 2, warps)},
         },
         merge={**model, "SOME_HEADS": 4, "AT_ONCE": 4, "num_warps": 1},
     )
