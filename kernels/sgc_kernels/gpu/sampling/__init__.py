@@ -1,0 +1,1 @@
+"""Sampling on the GPU: token masks, filters and draws in one read of the logits."""

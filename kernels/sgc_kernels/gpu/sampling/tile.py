@@ -1,0 +1,115 @@
+"""What the sampling kernels share: masked tiles of logits, order-preserving keys, noise."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+CHUNK = tl.constexpr(128)  # tokens whose largest logit and sum of weights are kept
+WORD = tl.constexpr(32)  # tokens a mask word speaks of
+PART = tl.constexpr(4096)  # tokens that one program of the first pass reads
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+_GOLDEN = tl.constexpr(0x9E3779B97F4A7C15)
+_MIX_1 = tl.constexpr(0xBF58476D1CE4E5B9)
+_MIX_2 = tl.constexpr(0x94D049BB133111EB)
+# The interpreter knows no assembly, and tl.log2 is a call of some 20 instructions.
+_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+
+
+@triton.jit
+def load_words(
+    masks: tl.tensor,
+    mask_stride: tl.tensor,
+    mask_row: tl.tensor,
+    word: tl.tensor,
+    NUM_WORDS: tl.constexpr,
+    MASKED: tl.constexpr,
+) -> tl.tensor:
+    """Mask words at `word` ([n] int32); all bits of a row without a mask (`mask_row` < 0) are 1."""
+    if MASKED:
+        there = (word < NUM_WORDS) & (mask_row >= 0)
+        start = masks + mask_row.to(tl.int64) * mask_stride
+        found = tl.load(start + word, mask=there, other=0)
+        return tl.where(mask_row >= 0, found, -1)
+    else:
+        return tl.zeros_like(word) - 1
+
+
+@triton.jit
+def load_logits(
+    start: tl.tensor, word: tl.tensor, wanted: tl.tensor, VOCAB: tl.constexpr
+) -> tl.tensor:
+    """`[n, 32]` float32: the logits of the words `word` that are `wanted`, minus infinity for the
+    others; what is no number becomes plus infinity, so that a maximum shows it."""
+    column = word[:, None] * WORD + tl.arange(0, WORD)[None, :]
+    # One predicate for 32 tokens, so that loads stay 16 bytes wide; bits are applied afterwards.
+    x = tl.load(start + column, mask=wanted[:, None] & (column < VOCAB), other=float("-inf"))
+    x = x.to(tl.float32)
+    return tl.where(x == x, x, float("inf"))
+
+
+@triton.jit
+def only_allowed(x: tl.tensor, words: tl.tensor) -> tl.tensor:
+    """`x` (`[n, 32]`) with minus infinity where the bit of `words` (`[n]`) is 0."""
+    allowed = (words[:, None] >> tl.arange(0, WORD)[None, :]) & 1
+    return tl.where(allowed != 0, x, float("-inf"))
+
+
+@triton.jit
+def weights_below(x: tl.tensor, top: tl.tensor, scale: tl.tensor) -> tl.tensor:
+    """exp2((x - top) * scale), 0 where x is minus infinity."""
+    return tl.exp2((x - tl.where(top > float("-inf"), top, 0.0)) * scale)
+
+
+@triton.jit
+def order_key(x: tl.tensor) -> tl.tensor:
+    """int32 keys in the order of the float32 numbers, both zeros alike."""
+    bits = (x + 0.0).to(tl.int32, bitcast=True)
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+@triton.jit
+def of_key(key: tl.tensor) -> tl.tensor:
+    """The number of an `order_key`."""
+    return (key ^ ((key >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def fast_log2(x: tl.tensor) -> tl.tensor:
+    if _INTERPRETED:
+        return tl.log2(x)
+    else:
+        return tl.inline_asm_elementwise(
+            "lg2.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+
+
+@triton.jit
+def _mix(x: tl.tensor) -> tl.tensor:
+    x = (x ^ (x >> 30)) * _MIX_1
+    x = (x ^ (x >> 27)) * _MIX_2
+    return x ^ (x >> 31)
+
+
+@triton.jit
+def noise_key(seed: tl.tensor, step: tl.tensor) -> tl.tensor:
+    """uint64 of a row's seed and step (int64), from which all of its noise of this step comes."""
+    mixed = _mix(seed.to(tl.uint64, bitcast=True) + _GOLDEN)
+    return _mix(mixed ^ ((step.to(tl.uint64, bitcast=True) + 1) * _GOLDEN))
+
+
+@triton.jit
+def log2_noise(key: tl.tensor, place: tl.tensor) -> tl.tensor:
+    """log2 of exponential noise, a function of key and place (int32, not negative) alone.
+
+    The largest of log2(weight) minus this is a draw by weight. Winners have small noise, so the
+    random number keeps all of its 64 bits near 0.
+    """
+    bits = _mix(key + (place.to(tl.uint64) + 1) * _GOLDEN)
+    high = (bits >> 32).to(tl.uint32).to(tl.float32)
+    low = bits.to(tl.uint32).to(tl.float32)
+    v = tl.maximum(high * 2.0**-32 + low * 2.0**-64, 2.0**-65)
+    series = v * (1.0 + v * (0.5 + v * (0.33333334 + v * 0.25)))
+    rest = tl.maximum(1.0 - v, 2.0**-25)
+    return fast_log2(tl.where(v < 0.015625, series, fast_log2(rest) * -0.6931471805599453))
