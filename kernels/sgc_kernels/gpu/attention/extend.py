@@ -228,7 +228,7 @@ def _merge(
 def tiles(dtype: torch.dtype, head_dim: int) -> tuple[Tile, ...]:
     """The forms for a number format and head size, the one with the most lines first."""
     if dtype == torch.float32:  # exact products run outside the matrix units
-        return (Tile(16, 32, 4, 2, 2),)
+        return (Tile(16, 32, 8, 2, 2),)
     if head_dim <= 64:
         return Tile(128, 64, 8, 3, 2), Tile(64, 64, 4, 3, 4), Tile(16, 64, 4, 3, 6)
     if head_dim <= 128:
