@@ -22,6 +22,7 @@ from sgc_kernels.gpu.attention.plan import PARTS_A_ROW, Ints, Plan, Planner, Rul
 from sgc_kernels.gpu.attention.tuning import DEFAULT, Tuning
 from sgc_kernels.gpu.attention.wide import attend_wide
 
+_FEW_ROWS = 16
 _COPIES = 4  # host buffers, so that the next step's may be written while the last one's travels
 _Grid = tuple[int, int]
 _Kernel = Callable[..., Any]
@@ -35,6 +36,7 @@ class Forms:
     few: dict[str, Any]
     own: dict[int, dict[str, Any]]  # by tokens
     merge: dict[str, Any]
+    merge_long: dict[str, Any]  # for few rows, which may have many partial results each
 
 
 @dataclass(slots=True)
@@ -201,7 +203,7 @@ class DecodeAttention:
         )
 
     def _merge(self, out: torch.Tensor, launch: Launch) -> None:
-        form = self.forms.merge
+        form = self.forms.merge if launch.rows > _FEW_ROWS else self.forms.merge_long
         grid: _Grid = (-(-self.shape.num_heads // form["SOME_HEADS"]), launch.rows)
         merge_partials[grid](
             self._partial,
@@ -291,6 +293,7 @@ def _forms(shape: AttentionShape) -> Forms:
             64: {**attend, **_sizes(own, 16 if exact else 64, 2, warps)},
         },
         merge={**model, "SOME_HEADS": 4, "AT_ONCE": 4, "num_warps": 1},
+        merge_long={**model, "SOME_HEADS": 1, "AT_ONCE": 8, "num_warps": 1},
     )
 
 
