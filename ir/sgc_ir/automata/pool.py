@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from sgc_ir.automata.alike import Alike, Beyond
+from sgc_ir.automata.counted import by_counts
 from sgc_ir.automata.emptiness import find_alive
 from sgc_ir.automata.joining import by_head, joined
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
@@ -231,6 +232,8 @@ class Pool(Store):
             parts.remove(self.epsilon)
         if any(part.looping for part in parts):
             parts = absorbed(parts)
+        if len(parts) > 1:
+            parts = by_counts(self, parts)
         if len(parts) <= 1:
             return parts[0] if parts else self.empty
         parts.sort(key=lambda part: part.id)
