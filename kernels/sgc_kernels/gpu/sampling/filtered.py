@@ -24,8 +24,9 @@ _RARE = tl.constexpr(0.25)  # a smaller share of the row would take too many rou
 @triton.jit
 def keep_chunks(
     chunk_max: tl.tensor, kept: tl.tensor, CHUNKS: tl.constexpr
-) -> tuple[tl.tensor, tl.tensor]:
-    """The BLOCK chunks with the largest maxima, and the order key of the largest other one."""
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """The BLOCK chunks with the largest maxima, and the order keys of the smallest one of these
+    and of the largest other one."""
     chunk = tl.arange(0, max(BLOCK, triton.next_power_of_2(CHUNKS)))
     keys = order_key(tl.load(chunk_max + chunk, mask=chunk < CHUNKS, other=float("-inf")))
     limit = key_of_rank(keys, BLOCK, tl.min(keys))
@@ -37,7 +38,7 @@ def keep_chunks(
     nothing = order_key(tl.full([], float("-inf"), tl.float32))
     rest = tl.maximum(tl.max(tl.where(taken, nothing, keys), 0), nothing)
     tl.debug_barrier()  # what was stored by other threads is loaded next
-    return tl.load(kept + tl.arange(0, BLOCK)), rest
+    return tl.load(kept + tl.arange(0, BLOCK)), limit, rest
 
 
 @triton.jit
@@ -120,6 +121,7 @@ def top_k_of(
     scale: tl.tensor,
     top: tl.tensor,
     top_k: tl.tensor,
+    limit: tl.tensor,
     least: tl.tensor,
     VOCAB: tl.constexpr,
     NUM_WORDS: tl.constexpr,
@@ -128,7 +130,7 @@ def top_k_of(
 ) -> tuple[tl.tensor, tl.tensor]:
     """The order key of the last of the `top_k` likeliest tokens, and the sum of their weights."""
     if top_k <= BLOCK:
-        last = key_of_rank(keys, top_k, tl.min(keys))
+        last = key_of_rank(keys, top_k, limit)  # so many tokens reach it
         over = keys > last
         count = tl.sum(over.to(tl.int32))
         mass = tl.sum(tl.where(over, weights, 0.0))
@@ -141,8 +143,8 @@ def top_k_of(
             start, masks, mask_stride, mask_row, chunk_max, scale, top, last,
             VOCAB, NUM_WORDS, CHUNKS, MASKED,
         )  # fmt: skip
-    # Of tokens as likely as the last one, so many as are needed count.
-    weight = tl.exp2((of_key(last) - top) * scale)
+    # Of tokens as likely as the last one, so many as are needed count; none where all are kept.
+    weight = tl.where(last > least, tl.exp2((of_key(last) - top) * scale), 0.0)
     return tl.maximum(last, least), mass + (top_k - count).to(tl.float32) * weight
 
 
@@ -169,7 +171,7 @@ def draw_filtered(
     CHUNKS: tl.constexpr,
     MASKED: tl.constexpr,
 ) -> tl.tensor:
-    chunk, rest = keep_chunks(chunk_max, kept, CHUNKS)
+    chunk, limit, rest = keep_chunks(chunk_max, kept, CHUNKS)
     x, column = load_chunks(
         start, masks, mask_stride, mask_row, chunk, chunk >= 0, VOCAB, NUM_WORDS, MASKED, BLOCK
     )
@@ -181,7 +183,7 @@ def draw_filtered(
     if ranked:
         least, mass = top_k_of(
             start, masks, mask_stride, mask_row, chunk_max, keys, weights, scale, top, top_k,
-            least, VOCAB, NUM_WORDS, CHUNKS, MASKED,
+            limit, least, VOCAB, NUM_WORDS, CHUNKS, MASKED,
         )  # fmt: skip
     target = top_p * mass
     beyond = False
