@@ -173,6 +173,7 @@ def _json_schema(name: str, value: Any) -> Any:
     from sgc_ir.automata.schema.source import schema_source
     from sgc_ir.errors import ConstraintError
 
+    value = list(value) if isinstance(value, tuple) else value  # as it was written
     try:
         return schema_source(value)
     except ConstraintError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NewType, Optional
 
 import pydantic
 import pytest
@@ -71,7 +71,10 @@ def test_values_are_normalised(name: str, value: Any, normal: Any) -> None:
     assert check_param(name, result) == result
 
 
-@pytest.mark.parametrize("source", [Person, Pet, list[Pet]])
+@pytest.mark.parametrize(
+    "source",
+    [Person, Pet, list[Pet], int | None, list[Pet] | None, NewType("Age", int), Optional[int]],  # noqa: UP045
+)
 def test_types_become_schemas(source: Any) -> None:
     schema = check_param("json_schema", source)
     assert isinstance(schema, dict)
@@ -137,6 +140,7 @@ def test_a_model_that_takes_more_stays_open() -> None:
         ("regex", 3, "as a string"),
         ("json_schema", "{", "not a JSON schema"),
         ("json_schema", "[1]", "no object, true or false"),
+        ("json_schema", (), "json_schema=[]: not a JSON schema: it is of type list"),
         ("json_schema", object(), "pydantic model or a dataclass"),
         ("json_schema", {"a": {1, 2}}, "not a JSON schema"),
         ("json_schema", {"const": float("nan")}, "not a JSON schema"),

@@ -27,6 +27,7 @@ from sgc_ir.errors import ConstraintError
 # Plain numbers: operations on the members of `re.RegexFlag` are slow.
 _IGNORECASE, _DOTALL, _MULTILINE = int(re.IGNORECASE), int(re.DOTALL), int(re.MULTILINE)
 _TYPE_FLAGS = int(re.ASCII | re.LOCALE | re.UNICODE)
+BEHIND = "look-behind requires fixed-width pattern"  # Python's words
 _MAX_BEHIND = 256  # character sets of one lookbehind; each is a bit of the left context
 _REFUSED = {
     "GROUPREF": "a back-reference",
@@ -140,9 +141,7 @@ def _read_look(value: Any, negative: bool, flags: int, tick: Tick) -> Piece:
         return Ahead(piece, negative)
     least, most = body.getwidth()
     if least != most:  # Python finds this when it makes code of the tree
-        raise ConstraintError(
-            "look-behind requires fixed-width pattern; mend the regex", kind="malformed"
-        )
+        raise ConstraintError(f"{BEHIND}; mend the regex", kind="malformed")
     choices = tuple(_sequences(piece))
     if sum(map(len, choices)) > _MAX_BEHIND:
         raise _behind(f"of more than {_MAX_BEHIND} characters in all")

@@ -45,12 +45,22 @@ class Document:
             it. Only a document that names such a draft in `$schema` is read so.
         boolean_bounds: whether exclusiveMinimum and exclusiveMaximum are booleans, as the drafts up
             to 4 want it; likewise.
+
+    Raises:
+        ConstraintError: `$schema` names no draft from 3 on ("unsupported").
     """
 
     def __init__(self, source: Any) -> None:
         self.source = source
-        draft = source.get("$schema") if isinstance(source, dict) else None
-        named = _OLD_DRAFT.search(draft) if isinstance(draft, str) else None
+        draft = source.get("$schema", "") if isinstance(source, dict) else ""
+        if draft and not (isinstance(draft, str) and _DIALECT.fullmatch(draft)):
+            raise ConstraintError(
+                f"the dialect {draft!r:.60} is not supported; name draft 2020-12 or draft-7, or "
+                "leave $schema out",
+                kind="unsupported",
+                where="#/$schema",
+            )
+        named = _OLD_DRAFT.search(draft)
         self.lone_references = named is not None
         self.boolean_bounds = named is not None and int(named[1]) <= 4
         self._numbers: dict[int | str, int] = {}
@@ -229,6 +239,9 @@ def _content(schema: dict[str, Any]) -> str | None:
     return text if len(text) < 400 else None
 
 
+_DIALECT = re.compile(
+    r"https?://json-schema\.org/(draft-0[3-7]/|draft/20(19-09|20-12)/)?(hyper-)?schema#?"
+)
 _OLD_DRAFT = re.compile(r"json-schema\.org/draft-0([1-7])/")
 _FLAT = frozenset(
     (

@@ -26,6 +26,7 @@ from sgc_ir.automata.schema.keywords import (
     EndlessError,
     is_annotation,
     listing,
+    malformed,
     mapping,
     names,
     text,
@@ -150,6 +151,17 @@ class Forms:
             if handler is None:
                 raise unsupported(f"the keyword {word!r}", below(where, word))
             yield handler(self, place, sign)
+
+    def definitions(self, place: Place, sign: bool) -> Form:
+        """Schemas that others refer to; they say nothing of the value."""
+        schema, where, _ = place
+        for word in ("$defs", "definitions"):
+            for name, value in mapping(schema.get(word, {}), below(where, word)).items():
+                if not isinstance(value, dict | bool):
+                    raise malformed(
+                        "a schema is an object, true or false", below(where, word, name)
+                    )
+        return ALL if sign else NONE
 
     # Schemas that apply to the same value
 
@@ -286,6 +298,7 @@ _HANDLERS: dict[str, Handler] = {
     "oneOf": Forms.one_of,
     "not": Forms.negation,
     "condition": Forms.condition,
+    "definitions": Forms.definitions,
     "dependent": Forms.dependent,
     **{name: _container(name) for name in containers.HANDLERS},
     "pattern": lambda forms, place, sign: scalars.pattern_form(

@@ -14,7 +14,7 @@ TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 # editors and registries write them.
 ANNOTATIONS = frozenset(
     (
-        "$schema $id $anchor $dynamicAnchor $comment $defs definitions $vocabulary id title "
+        "$schema $id $anchor $dynamicAnchor $comment $vocabulary id title "
         "description default examples deprecated readOnly writeOnly contentMediaType "
         "contentEncoding contentSchema "
         "example markdownDescription deprecationMessage enumNames enumDescriptions "
@@ -26,6 +26,8 @@ ANNOTATIONS = frozenset(
 
 # Keywords that one handler reads together, by the name of the handler.
 GROUPS = {
+    "$defs": "definitions",
+    "definitions": "definitions",
     "properties": "members",
     "patternProperties": "members",
     "additionalProperties": "members",

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.regex_parse import parse
-from sgc_ir.automata.regex_read import read
+from sgc_ir.automata.regex_read import BEHIND, read
 from sgc_ir.automata.regex_tree import (
     Ahead,
     Begin,
@@ -23,7 +23,9 @@ from sgc_ir.automata.regex_tree import (
     Piece,
     Times,
 )
+from sgc_ir.automata.schema.ecma import python_pattern
 from sgc_ir.automata.utf8 import ALL_CHARS, Ranges, intersect, union
+from sgc_ir.errors import ConstraintError
 
 _ANY = Times(Chars(ALL_CHARS), 0, None)
 
@@ -49,6 +51,28 @@ def search_piece(pattern: str, met: bool, pool: Pool) -> Piece:
             _pieces.clear()
         _pieces[pattern, met] = found
     return found
+
+
+def readable_pattern(pattern: str, pool: Pool) -> str:
+    """`pattern`, or where Python cannot read it what it means, in Python's dialect.
+
+    Raises:
+        ConstraintError: as `search_piece`; "unsupported" for what ECMA has and Python has not.
+    """
+    try:
+        search_piece(pattern, True, pool)
+        return pattern
+    except ConstraintError as error:
+        if error.kind != "malformed":
+            raise
+        if error.reason.startswith(BEHIND):
+            reason = f"{BEHIND}, others are not supported; write the regex without it"
+            raise ConstraintError(reason, kind="unsupported") from error
+        written = python_pattern(pattern)
+        if written == pattern:
+            raise
+    search_piece(written, True, pool)
+    return written
 
 
 def _read(pattern: str, met: bool, pool: Pool) -> Piece:

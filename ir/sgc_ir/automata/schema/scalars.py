@@ -19,7 +19,7 @@ from sgc_ir.automata.schema.keywords import (
     text,
     unsupported,
 )
-from sgc_ir.automata.schema.patterns import search_piece
+from sgc_ir.automata.schema.patterns import readable_pattern
 from sgc_ir.errors import ConstraintError
 
 Handler = Callable[[dict[str, Any], str, bool], Form]  # schema, pointer of the keyword, sign
@@ -118,14 +118,13 @@ def pattern_form(schema: dict[str, Any], where: str, sign: bool, pool: Pool) -> 
 
 
 def readable(pattern: str, where: str, pool: Pool) -> str:
-    """`pattern`, which is looked at already here so that a refusal has its place."""
+    """`pattern` as Python reads it; looked at already here so that a refusal has its place."""
     try:
-        search_piece(pattern, True, pool)
+        return readable_pattern(pattern, pool)
     except ConstraintError as error:
         shown = repr(pattern) if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]!r}..."
         reason = f"the pattern {shown}: {error.reason}"
         raise ConstraintError(reason, kind=error.kind, where=where) from error
-    return pattern
 
 
 def _format(schema: dict[str, Any], where: str, sign: bool) -> Form:

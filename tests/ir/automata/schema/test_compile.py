@@ -223,6 +223,13 @@ def test_references_by_dynamic_scope_old_bounds_and_annotations(
         ({**DRAFT_4, "exclusiveMaximum": True}, "malformed", "#/exclusiveMaximum"),
         (TWO_NODES, "unsupported", "#/$defs/a/items/$dynamicRef"),
         ({"$dynamicRef": "#none"}, "malformed", "#/$dynamicRef"),
+        ({"definitions": 3}, "malformed", "#/definitions"),
+        ({"$defs": {"a": True, "b/c": 3}}, "malformed", "#/$defs/b~1c"),
+        ({"not": {"$defs": []}}, "malformed", "#/not/$defs"),
+        ({"$schema": "foo"}, "unsupported", "#/$schema"),
+        ({"$schema": "http://json-schema.org/draft-02/schema#"}, "unsupported", "#/$schema"),
+        ({"$schema": "https://example.org/schema"}, "unsupported", "#/$schema"),
+        ({"$schema": 3}, "unsupported", "#/$schema"),
     ],
 )
 def test_refusals_name_the_place(schema: Any, kind: str, where: str) -> None:
@@ -367,3 +374,19 @@ def test_deep_nesting_is_read_or_refused(depth: int) -> None:
         assert made.kind in ("limit", "malformed")
     else:
         assert accepts(made, "[" * depth + "1" + "]" * depth)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "http://json-schema.org/draft-04/schema#",
+        "http://json-schema.org/draft-06/schema",
+        "http://json-schema.org/draft-07/schema#",
+        "https://json-schema.org/draft/2019-09/schema",
+        "https://json-schema.org/draft/2020-12/schema",
+        "http://json-schema.org/schema#",
+    ],
+)
+def test_known_dialects_are_read(name: str) -> None:
+    automaton = schema_automaton({"$schema": name, "type": "integer"})
+    assert [accepts(automaton, text) for text in ("12", "1.0", "x")] == [True, False, False]
