@@ -83,7 +83,7 @@ def draw_verified(
     token, turn = -1, 0
     turns = tl.where((min_p > 0.0) | (num_excluded > 0) | rare, 0, _ROUNDS)
     while (token < 0) & (turn < turns):
-        key = noise_key(seed, step + turn * _ROUND)
+        key = noise_key(seed, step)
         drawn = draw_in_two_steps(
             start, masks, mask_stride, mask_row, chunk_max, chunk_sum, scale, top, key,
             VOCAB, NUM_WORDS, CHUNKS, MASKED,
@@ -95,13 +95,14 @@ def draw_verified(
         )  # fmt: skip
         if (mass < target) & (drawn_key >= least):
             token = drawn
+        step += _ROUND
         turn += 1
     if token < 0:
         least = mass_in_row(
             start, masks, mask_stride, mask_row, chunk_max, scale, top, target, least,
             order_key(top), VOCAB, NUM_WORDS, CHUNKS, MASKED,
         )  # fmt: skip
-        key = noise_key(seed, step + turn * _ROUND)
+        key = noise_key(seed, step)
         token = draw_from_all(
             start, masks, mask_stride, mask_row, chunk_max, scale, top, least, min_p, key,
             excluded, num_excluded, VOCAB, NUM_WORDS, CHUNKS, MASKED,
