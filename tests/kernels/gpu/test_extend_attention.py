@@ -124,6 +124,7 @@ def _poisoned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extend_plan, "_LEAST_PART", 16)
+    monkeypatch.setattr(extend_plan, "_PARTIAL", 1)  # so that prefixes are read together
 
 
 CASES = [
@@ -139,6 +140,7 @@ CASES = [
     Case([(1, 60 + i % 3 * i) for i in range(9)], (4, 2), 64, shared=40),
     Case([(1, 60), (4, 50), (1, 70), (0, 30), (1, 61), (1, 63)], (4, 2), 64, shared=45),
     Case([(1, 60 + i) for i in range(7)], (4, 2), 64, window=40, shared=50),
+    Case([(2, 60), (3, 70), (0, 66), (2, 52), (1, 60), (2, 61), (4, 63)], (4, 2), 64, shared=45),
     Case([(70, 200), (1, 9)], (4, 2), 64, dtype=torch.float16),
     Case([(70, 200), (1, 150)], (4, 2), 64, window=90, dtype=torch.float16),
     Case([(33, 40)], (7, 1), 128, dtype=torch.float16),
@@ -189,35 +191,72 @@ def test_open_ends_and_strided_queries() -> None:
     torch.testing.assert_close(out.double().cpu(), right, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(60))
 def test_items_cover_every_query_and_key_once(seed: int) -> None:
     rng = random.Random(seed)
     tiles = (Tile(128, 64, 8, 2, 2), Tile(64, 64, 4, 2, 2), Tile(16, 64, 4, 3, 3))
-    group, window = rng.choice([1, 3, 4, 16]), rng.choice([None, 1, 100, 5000])
-    queries = np.array([rng.choice([1, 2, 16, 100, 700]) for _ in range(rng.randrange(1, 9))])
-    length = queries + np.array([rng.choice([0, 1, 63, 1000, 9000]) for _ in queries])
-    rows = Rows(np.cumsum(queries) - queries, queries, np.cumsum(length) - length, length)
+    group, window = rng.choice([1, 3, 4, 16]), rng.choice([None, None, 1, 100, 5000])
+    rows = _random_rows(rng)
     plan = plan_extend(rows, tiles, 8 * group, 8, window, 132)
-    keys: dict[int, list[tuple[int, int]]] = {}
-    partials: dict[int, int] = {}
+    slot_of = {int(first): b for b, first in enumerate(rows.context)}
+    spans: dict[int, dict[int, tuple[int, int]]] = {}  # by token, by place of the result
     for tile, items in plan.items:
         assert (items[:, 1] * group <= tile.lines).all()
-        for row, tokens, _, start, end, position, partial, _ in items.tolist():
+        for row, tokens, context, start, end, position, partial, _ in items.tolist():
             assert start < end <= position + tokens
+            assert row >= rows.row[slot_of[context]]
             for token in range(row, row + tokens):
-                keys.setdefault(token, []).append((start, end))
-                if partial >= 0:
-                    assert partial + token - row not in partials
-                    partials[partial + token - row] = token
-    merged = [[int(first + i * by) for i in range(n)] for _, first, by, n in plan.merges]
-    assert sorted(place for places in merged for place in places) == list(range(plan.num_partials))
-    for (row, *_), places in zip(plan.merges, merged):
-        assert {partials.pop(place) for place in places} == {int(row)}
-    assert not partials
+                place = -1 if partial < 0 else partial + token - row
+                assert place not in spans.setdefault(token, {})
+                spans[token][place] = (start, end)
+                b = int(np.searchsorted(rows.row, token, side="right")) - 1
+                if b != slot_of[context]:
+                    assert end <= rows.shared[slot_of[context] + 1 : b + 1].min()
+                    assert end <= position
+                elif end - 1 > position:
+                    assert position == rows.length[b] - rows.queries[b] + row - rows.row[b]
+    for row, first, by, n, own_first, own_by, own_n, _ in plan.merges.tolist():
+        own = [own_first + i * own_by for i in range(own_n)]
+        places = [first + i * by for i in range(n)] + own
+        assert sorted(spans[row]) == sorted(places)
+        assert len(places) > 1
+    all_places = [place for found in spans.values() for place in found if place >= 0]
+    assert sorted(all_places) == list(range(plan.num_partials))
+    assert len(plan.merges) == sum(-1 not in found for found in spans.values())
     for b, first in enumerate(rows.row):
-        for i in range(queries[b]):
-            _check_spans(sorted(keys.pop(int(first) + i)), int(length[b] - queries[b]) + i, window)
-    assert not keys
+        for i in range(rows.queries[b]):
+            found = sorted(spans.pop(int(first) + i).values())
+            _check_spans(found, int(rows.length[b] - rows.queries[b]) + i, window)
+    assert not spans
+
+
+def _random_rows(rng: random.Random) -> Rows:
+    if rng.random() < 0.5:
+        queries = np.array([rng.choice([1, 2, 16, 100, 700]) for _ in range(rng.randrange(1, 9))])
+        before = np.array([rng.choice([0, 1, 63, 1000, 9000]) for _ in queries])
+    else:
+        queries = np.array([rng.randrange(1, 12) for _ in range(rng.randrange(2, 90))])
+        before = np.array([rng.choice([900, 2000, 2500]) for _ in queries])
+    shared = np.array([rng.choice([0, 800, 2000, 2000, 2000]) for _ in queries])
+    shared[1:] = np.minimum(shared[1:], np.minimum(before[1:], before[:-1]))
+    shared[0] = 0
+    length = queries + before
+    starts = np.cumsum(length) - length
+    return Rows(np.cumsum(queries) - queries, queries, starts, length, shared)
+
+
+def test_neighbours_with_few_tokens_read_their_prefix_together() -> None:
+    tiles = (Tile(128, 64, 8, 2, 2), Tile(64, 64, 4, 2, 2), Tile(16, 64, 4, 3, 3))
+    queries, before = np.full(64, 5), np.full(64, 1500)
+    rows = Rows(
+        np.arange(64) * 5, queries, np.arange(64) * 1600, before + 5, np.array([0] + [1500] * 63)
+    )
+    plan = plan_extend(rows, tiles, 32, 8, None, 132)
+    read = sum(int((items[:, 4] - items[:, 3]).sum()) for _, items in plan.items)
+    assert read == 10 * 1500 + 64 * 5
+    rows = Rows(np.arange(64) * 5, queries, np.arange(64) * 1600, before + 5, np.zeros(64, int))
+    plan = plan_extend(rows, tiles, 32, 8, None, 132)
+    assert sum(int((items[:, 4] - items[:, 3]).sum()) for _, items in plan.items) == 64 * 1505
 
 
 def _check_spans(spans: list[tuple[int, int]], position: int, window: int | None) -> None:

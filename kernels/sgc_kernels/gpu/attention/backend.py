@@ -180,14 +180,23 @@ class _Step:
 def _split(meta: AttentionMeta) -> tuple[Rows, _DecodeRows]:
     qo, kv, ends = (_numbers(x) for x in (meta.qo_indptr, meta.kv_indptr, meta.ends))
     queries, length = np.diff(qo), ends - kv[:-1]
+    shared = np.zeros_like(length) if meta.shared is None else _numbers(meta.shared)
     many, one = np.flatnonzero(queries > 1), np.flatnonzero(queries == 1)
-    shared = np.zeros(len(one), np.int64)
-    if meta.shared is not None and len(one) > 1:
+    together = _shared(shared, many)
+    # Rows of q between two sequences are not of their group.
+    together[1:][qo[many[:-1] + 1] < qo[many[1:]]] = 0
+    new = Rows(qo[many], queries[many], kv[many], length[many], together)
+    decode = (qo[one], kv[one], length[one], _shared(shared, one))
+    return new, _DecodeRows(*(array.astype(np.int32) for array in decode))
+
+
+def _shared(shared: Numbers, some: Numbers) -> Numbers:
+    """Leading slots that each of `some` sequences shares with the one before it among them."""
+    between = np.zeros(len(some), np.int64)
+    if len(some) > 1:
         # What two share is the least that neighbours between them share.
-        before = _numbers(meta.shared)
-        shared[1:] = np.minimum.reduceat(before[: one[-1] + 1], one[:-1] + 1)
-    decode = (array.astype(np.int32) for array in (qo[one], kv[one], length[one], shared))
-    return Rows(qo[many], queries[many], kv[many], length[many]), _DecodeRows(*decode)
+        between[1:] = np.minimum.reduceat(shared[: some[-1] + 1], some[:-1] + 1)
+    return between
 
 
 def _numbers(tensor: torch.Tensor) -> Numbers:

@@ -27,7 +27,17 @@ ITEM_FIELDS = (
     "partial",  # of the first token; -1: the result is final
     "unused",
 )
-MERGE = 4  # int32 of a merge: row of q, first partial, distance between partials, their number
+MERGE = 8  # int32 of a merge: see `MERGE_FIELDS`
+MERGE_FIELDS = (
+    "row",  # of q
+    "first",  # partial result of a prefix that is read with other sequences
+    "distance",  # between its parts
+    "count",  # of them
+    "own_first",  # the same for the other keys
+    "own_distance",
+    "own_count",
+    "unused",
+)
 
 _NOTHING = tl.constexpr(-1.0e30)  # below every score, and finite: differences of it are no NaN
 
@@ -199,19 +209,21 @@ def _merge(
     HEAD_DIM: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ) -> None:
-    merge = merges + tl.program_id(0) * 4
+    merge = merges + tl.program_id(0) * 8
     row = tl.load(merge).to(tl.int64)
-    first = tl.load(merge + 1).to(tl.int64)
-    distance = tl.load(merge + 2)
-    count = tl.load(merge + 3)
+    first, distance, count = tl.load(merge + 1), tl.load(merge + 2), tl.load(merge + 3)
+    own_first, own_distance = tl.load(merge + 4), tl.load(merge + 5)
+    own_count = tl.load(merge + 6)
     head = tl.program_id(1) * HEADS + tl.arange(0, HEADS)
     column = tl.arange(0, BLOCK_D)
     live = (head < NUM_HEADS)[:, None] & (column < HEAD_DIM)[None, :]
     acc = tl.zeros((HEADS, BLOCK_D), tl.float32)
     top = tl.full((HEADS,), _NOTHING, tl.float32)
     total = tl.zeros((HEADS,), tl.float32)
-    for part in range(0, count):
-        place = (first + part * distance) * NUM_HEADS + head
+    for part in range(0, count + own_count):
+        own = own_first + (part - count) * own_distance
+        partial = tl.where(part < count, first + part * distance, own)
+        place = partial.to(tl.int64) * NUM_HEADS + head
         log = tl.load(partial_logs + place, mask=head < NUM_HEADS, other=0.0)
         at = place[:, None] * HEAD_DIM + column[None, :]
         sums = tl.load(partial_sums + at, mask=live, other=0.0)
