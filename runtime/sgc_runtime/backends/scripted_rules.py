@@ -12,9 +12,12 @@ import jsonschema
 from sgc_ir.automata.automaton import DEAD, Automaton
 from sgc_ir.automata.check import Keyed, facts_of
 from sgc_ir.automata.compile import constraint_automaton
+from sgc_ir.automata.schema.python_schema import with_python_patterns
 from sgc_ir.errors import ConstraintError
 from sgc_ir.json_text import finite_float, refuse_constant
 from sgc_ir.params import SamplingParams
+
+_SHOWN = 200  # characters of what a validator says
 
 
 class Limit(NamedTuple):
@@ -72,7 +75,7 @@ class JsonRule:
     so that replies that were written by hand need no style."""
 
     def __init__(self, schema: Any) -> None:
-        self._validator = jsonschema.validators.validator_for(schema)(schema)
+        self._validator = jsonschema.validators.validator_for(schema)(with_python_patterns(schema))
         self._decoder = json.JSONDecoder(parse_constant=refuse_constant, parse_float=finite_float)
 
     def accepts(self, text: str) -> bool:
@@ -92,7 +95,10 @@ class JsonRule:
             return Limit(0, False, str(error))
         problem = jsonschema.exceptions.best_match(self._validator.iter_errors(value))
         if problem is not None:
-            return Limit(end, False, f"{problem.message} (at {problem.json_path})")
+            message = problem.message
+            if len(message) > _SHOWN:  # of a large value, or a pattern with many characters
+                message = f"{message[:_SHOWN]}..."
+            return Limit(end, False, f"{message} (at {problem.json_path})")
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return Limit(end, complete=not is_number)
 

@@ -201,6 +201,14 @@ def test_blanks_and_order_of_names_are_free_in_replies() -> None:
         assert finish(reply, json_schema=schema).text == reply
 
 
+def test_replies_keep_to_patterns_that_python_cannot_read() -> None:
+    schema = {"type": "string", "pattern": r"^\p{L}+$"}
+    assert finish('"é"', json_schema=schema).text == '"é"'
+    with pytest.raises(BackendError, match="breaks") as caught:
+        finish('"1"', json_schema=schema)
+    assert len(str(caught.value)) < 400
+
+
 _PATTERNS = [
     "a*b",
     "(ab|a)c?",

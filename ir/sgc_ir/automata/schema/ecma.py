@@ -12,7 +12,7 @@ import unicodedata
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from sgc_ir.automata.utf8 import MAX_CHAR, Ranges
+from sgc_ir.automata.utf8 import MAX_CHAR, Ranges, normalize
 from sgc_ir.errors import ConstraintError
 
 # Unicode's PropertyValueAliases.txt: the long names of the categories, and their other ones.
@@ -171,7 +171,7 @@ def _property(name: str, negative: bool) -> str:
 
 def _of_category(category: str) -> Ranges:
     members = ("Lu", "Ll", "Lt") if category == "LC" else (category,)
-    return tuple((low, high) for low, high, name in _runs() if name.startswith(members))
+    return normalize((low, high) for low, high, name in _runs() if name.startswith(members))
 
 
 @cache

@@ -8,10 +8,12 @@ import unicodedata
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from support.regexes import accepts
 
 from sgc_ir.automata.schema.compile import schema_automaton
 from sgc_ir.automata.schema.ecma import python_pattern
+from sgc_ir.automata.schema.python_schema import with_python_patterns
 from sgc_ir.errors import ConstraintError
 
 _CHARS = [chr(code) for code in (*range(0x3400), *range(0x3400, 0x110000, 97))]
@@ -120,3 +122,19 @@ def test_refusals(pattern: str, kind: str, words: str) -> None:
         schema_automaton({"properties": {"a": {"pattern": pattern}}})
     assert (caught.value.kind, caught.value.where) == (kind, "#/properties/a/pattern")
     assert words in caught.value.reason
+
+
+def test_validators_get_patterns_that_they_can_read() -> None:
+    word = {"type": "string", "pattern": r"^\p{L}+$"}
+    schema = {
+        "properties": {"pattern": word, "list": {"items": {"anyOf": [word, {"const": word}]}}},
+        "patternProperties": {r"^\u{61}": {"not": word}},
+        "additionalProperties": False,
+    }
+    validator = Draft202012Validator(with_python_patterns(schema))
+    right = [{"pattern": "é"}, {"list": ["é", word]}, {"ab": "1"}]
+    wrong = [{"pattern": "1"}, {"list": ["1"]}, {"ab": "é"}, {"b": 1}]
+    assert [validator.is_valid(value) for value in right] == [True] * 3
+    assert [validator.is_valid(value) for value in wrong] == [False] * 4
+    plain = {"pattern": r"\d", "patternProperties": {"[a": True}, "default": {"pattern": r"\p{L}"}}
+    assert with_python_patterns(plain) == plain
