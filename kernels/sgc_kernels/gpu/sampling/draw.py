@@ -215,6 +215,6 @@ def draw(
         out.tokens, out.logprobs, out.shares,
         VOCAB=vocab, NUM_WORDS=words.shape[1], PARTS=work.parts, KEPT=work.kept.shape[1],
         MASKED=masks is not None, EXCLUDES=excluded is not None, FILTERS=filters, STATS=logprobs,
-        num_warps=_FILTER_WARPS if filters else _WARPS,
+        num_warps=_FILTER_WARPS if filters or excluded is not None else _WARPS,
     )  # fmt: skip
     return out
