@@ -141,39 +141,34 @@ class Containers:
                 schema.get("properties", {}), below(where, "properties")
             ).items()
         }
+        given = mapping(schema.get("patternProperties", {}), below(where, "patternProperties"))
+        places = [below(where, "patternProperties", pattern) for pattern in given]
         patterns = tuple(
-            (
-                readable(pattern, below(where, "patternProperties", pattern), self._forms.pool),
-                child(value, below(where, "patternProperties", pattern), base),
-            )
-            for pattern, value in mapping(
-                schema.get("patternProperties", {}), below(where, "patternProperties")
-            ).items()
+            (readable(pattern, place, self._forms.pool), child(value, place, base))
+            for (pattern, value), place in zip(given.items(), places, strict=True)
         )
         others = child(
             schema.get("additionalProperties", True), below(where, "additionalProperties"), base
         )
         if sign:
             return _objects([Objects((Layer(named, patterns, others),))], sign)
-        return self._no_members(named, patterns, others, where)
+        return self._no_members(Layer(named, patterns, others), places, where)
 
-    def _no_members(
-        self, named: dict[str, Goal], patterns: tuple[tuple[str, Goal], ...], others: Goal, at: str
-    ) -> Form:
+    def _no_members(self, layer: Layer, places: list[str], at: str) -> Form:
+        """The negation of `layer`, whose patterns stand at `places`."""
         negated = self._forms.negated
         cells = [
             Objects((Layer({name: negated(goal)}),), (name,))
-            for name, goal in named.items()
+            for name, goal in layer.named.items()
             if goal
         ]
-        for pattern, goal in patterns:
+        for (pattern, goal), place in zip(layer.patterns, places, strict=True):
             if goal:
-                where = below(at, "patternProperties", pattern)
-                cells.append(Objects(some=(Some(negated(goal), where, pattern=pattern),)))
-        if others:
+                cells.append(Objects(some=(Some(negated(goal), place, pattern=pattern),)))
+        if layer.others:
             where = below(at, "additionalProperties")
-            outside = Layer(named, patterns)
-            cells.append(Objects(some=(Some(negated(others), where, outside),)))
+            outside = Layer(layer.named, layer.patterns)
+            cells.append(Objects(some=(Some(negated(layer.others), where, outside),)))
         return _objects(cells, False)
 
     def required(self, place: Place, sign: bool) -> Form:

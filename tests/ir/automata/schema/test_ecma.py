@@ -124,6 +124,13 @@ def test_refusals(pattern: str, kind: str, words: str) -> None:
     assert words in caught.value.reason
 
 
+def test_negated_names_are_told_as_they_were_written() -> None:
+    names = [{"not": {"patternProperties": {p: {"type": "null"}}}} for p in (r"\p{L}", r"\p{N}")]
+    with pytest.raises(ConstraintError) as caught:
+        schema_automaton({"type": "object", "allOf": names})
+    assert caught.value.where == r"#/allOf/1/not/patternProperties/\p{N}"
+
+
 def test_validators_get_patterns_that_they_can_read() -> None:
     word = {"type": "string", "pattern": r"^\p{L}+$"}
     schema = {
