@@ -4,6 +4,7 @@ none."""
 from __future__ import annotations
 
 import os
+import random as rng
 
 import pytest
 import torch
@@ -112,3 +113,46 @@ def test_what_fits() -> None:
         for gated in (False, True):
             tile = gemv.choose_tile(width, gated)
             assert tile.rows * (1 + gated) * width <= 2**16
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("seed", range(40))
+def test_random_shapes_in_bfloat16(seed: int) -> None:
+    pick, dtype = rng.Random(seed), torch.bfloat16
+    rows, height = pick.randint(1, 4), pick.randint(1, 3000)
+    width = pick.choice([64, 576, 1536, 4096, 14_336, pick.randint(1, 20_000)])
+    weight, x = random(height, width, dtype=dtype, seed=seed), random(rows, width, dtype=dtype)
+    scale, residual = random(width, dtype=dtype), random(rows, height, dtype=dtype)
+    out = torch.full((rows, height), torch.nan, dtype=dtype, device=DEVICE)
+    gemv.fused_linear(
+        x, weight, norm=(scale, 1e-5), residual=residual, out=out, pdl=pick.random() < 0.5
+    )
+    x64 = x.double() / (x.double().square().mean(-1, keepdim=True) + 1e-5).sqrt() * scale.double()
+    expected = residual.double() + x64 @ weight.double().T
+    assert float((out.double() - expected).norm() / expected.norm()) < 5e-3
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_chain_with_dependent_launches_keeps_its_order(rows: int) -> None:
+    dtype, width, inner = torch.bfloat16, 1024, 3072
+    gate_up = random(2 * inner, width, dtype=dtype) / width**0.5
+    down, scale = random(width, inner, dtype=dtype) / inner**0.5, random(width, dtype=dtype)
+    start = random(rows, width, dtype=dtype)
+
+    def chain(pdl: bool) -> torch.Tensor:
+        hidden = start.clone()
+        for _ in range(20):
+            gated = gemv.fused_gated_linear(hidden, gate_up, norm=(scale, 1e-5), pdl=pdl)
+            gemv.fused_linear(gated, down, residual=hidden, out=hidden, pdl=pdl)
+        return hidden
+
+    expected = chain(False)
+    assert all(torch.equal(chain(True), expected) for _ in range(10))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = chain(True)
+    for _ in range(20):
+        out.fill_(torch.nan)
+        graph.replay()
+        assert torch.equal(out, expected)

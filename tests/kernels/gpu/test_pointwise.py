@@ -4,6 +4,7 @@ where there is no GPU."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -123,3 +124,48 @@ def test_turn_and_store_of_a_slice_and_of_no_tokens() -> None:
     assert torch.equal(pools[3], pools[1])
     none = (table[0][:0], table[1][:0])
     assert gpu_rotary.turn_and_store(wide[:0], none, pools[2], pools[3], slots[:0]).shape[0] == 0
+
+
+@pytest.fixture
+def poison() -> Iterator[None]:
+    """New memory holds NaN."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("poison")
+@pytest.mark.parametrize("seed", range(30))
+def test_random_shapes_in_bfloat16(seed: int) -> None:
+    pick, dtype = torch.Generator().manual_seed(seed), torch.bfloat16
+    tokens, width, q_heads, half = (
+        int(torch.randint(low, high, (1,), generator=pick))
+        for low, high in ((1, 600), (1, 9000), (1, 40), (8, 129))
+    )
+    x, weight = random(tokens, width, dtype=dtype), random(width, dtype=dtype)
+    residual, both = random(tokens, width, dtype=dtype, seed=1), random(tokens, width, dtype=dtype)
+    both += random(tokens, width, dtype=dtype, seed=1)
+    out = gpu_norm.add_rms_norm(x, residual, weight, 1e-5)
+    exact = both.double()
+    exact = exact / (exact.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight.double()
+    assert torch.equal(residual, both)
+    assert float((out.double() - exact).norm() / exact.norm()) < 5e-3
+    gated = gpu_activation.silu_mul(torch.cat((x, both), dim=1)).double()
+    exact = torch.nn.functional.silu(x.double()) * both.double()
+    assert float((gated - exact).norm() / exact.norm()) < 5e-3
+
+    kv_heads = 1 + seed % 4
+    qkv = random(tokens, q_heads + 2 * kv_heads, 2 * half, dtype=dtype)
+    positions, inv_freq = torch.arange(tokens, device=DEVICE), torch.rand(half, device=DEVICE)
+    table = rotary.rotary_table(positions, inv_freq, 1.0, dtype)
+    slots = torch.randperm(tokens + 5, device=DEVICE)[:tokens]
+    pools = [torch.full((tokens + 5, kv_heads, 2 * half), torch.nan, device=DEVICE) for _ in "kvkv"]
+    mine = [pool.to(dtype) for pool in pools[:2]]
+    exact_pools = [pool.double() for pool in pools[2:]]
+    q = gpu_rotary.turn_and_store(qkv, table, *mine, slots)
+    exact_table = (table[0].double(), table[1].double())
+    exact = kv_store.turn_and_store(qkv.double(), exact_table, *exact_pools, slots)
+    assert float((q.double() - exact).norm() / exact.norm()) < 5e-3
+    for pool, expected in zip(mine, exact_pools):
+        torch.testing.assert_close(pool.double(), expected, atol=4e-2, rtol=1e-2, equal_nan=True)
