@@ -206,7 +206,7 @@ def test_a_draw_by_temperature_follows_its_noise() -> None:
 
 @pytest.mark.parametrize(("top_k", "top_p"), [(-1, 1.0), (6, 0.9)])
 def test_draws_are_distributed_as_the_probabilities(top_k: int, top_p: float) -> None:
-    rows = 20_000 if DEVICE.type == "cuda" else 80
+    rows = 20_000 if DEVICE.type == "cuda" else (80 if top_k < 0 else 24)
     ids = torch.arange(8) * 37  # in three chunks
     row = torch.full((300,), -INF)
     row[ids] = torch.tensor([0.0, -0.5, 0.4, -1.0, -2.0, 0.1, -0.2, -1.5])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from sgc_kernels.gpu.sampling.few import FEW, NOT_FEW, draw_from_few
 from sgc_kernels.gpu.sampling.search import key_of_mass, key_of_rank, mass_in_row, rank_in_row
 from sgc_kernels.gpu.sampling.tile import noise_key, of_key, order_key, weights_below
 from sgc_kernels.gpu.sampling.two_steps import draw_in_two_steps
@@ -150,14 +151,19 @@ def top_k_of(
 
 
 @triton.jit
-def draw_filtered(
+def draw_from_tile(
     start: tl.tensor,
     masks: tl.tensor,
     mask_stride: tl.tensor,
     mask_row: tl.tensor,
     chunk_max: tl.tensor,
     chunk_sum: tl.tensor,
-    kept: tl.tensor,
+    x: tl.tensor,
+    column: tl.tensor,
+    keys: tl.tensor,
+    limit: tl.tensor,
+    rest: tl.tensor,
+    whole: tl.tensor,
     scale: tl.tensor,
     top: tl.tensor,
     seed: tl.tensor,
@@ -172,13 +178,9 @@ def draw_filtered(
     CHUNKS: tl.constexpr,
     MASKED: tl.constexpr,
 ) -> tl.tensor:
-    chunk, limit, rest = keep_chunks(chunk_max, kept, CHUNKS)
-    x, column = load_chunks(
-        start, masks, mask_stride, mask_row, chunk, chunk >= 0, VOCAB, NUM_WORDS, MASKED, BLOCK
-    )
-    keys, weights = order_key(x), tl.exp2((x - top) * scale)
+    """A token of those kept, however many these are; `rest` is the largest key not in `keys`."""
+    weights = tl.exp2((x - top) * scale)
     least = order_key(tl.full([], float("-inf"), tl.float32)) + 1
-    whole = row_mass(chunk_max, chunk_sum, top, scale, CHUNKS)
     mass = whole
     ranked = (top_k > 0) & (top_k < VOCAB)
     if ranked:
@@ -214,4 +216,50 @@ def draw_filtered(
                 start, masks, mask_stride, mask_row, chunk_max, scale, top, least, min_p, key,
                 excluded, num_excluded, VOCAB, NUM_WORDS, CHUNKS, MASKED,
             )  # fmt: skip
+    return token
+
+
+@triton.jit
+def draw_filtered(
+    start: tl.tensor,
+    masks: tl.tensor,
+    mask_stride: tl.tensor,
+    mask_row: tl.tensor,
+    chunk_max: tl.tensor,
+    chunk_sum: tl.tensor,
+    kept: tl.tensor,
+    scale: tl.tensor,
+    top: tl.tensor,
+    seed: tl.tensor,
+    step: tl.tensor,
+    top_k: tl.tensor,
+    top_p: tl.tensor,
+    min_p: tl.tensor,
+    excluded: tl.tensor,
+    num_excluded: tl.tensor,
+    VOCAB: tl.constexpr,
+    NUM_WORDS: tl.constexpr,
+    CHUNKS: tl.constexpr,
+    MASKED: tl.constexpr,
+) -> tl.tensor:
+    chunk, limit, rest = keep_chunks(chunk_max, kept, CHUNKS)
+    x, column = load_chunks(
+        start, masks, mask_stride, mask_row, chunk, chunk >= 0, VOCAB, NUM_WORDS, MASKED, BLOCK
+    )
+    keys = order_key(x)
+    whole = row_mass(chunk_max, chunk_sum, top, scale, CHUNKS)
+    ranked = (top_k > 0) & (top_k < VOCAB)
+    floor = tl.maximum(limit, order_key(tl.full([], float("-inf"), tl.float32)) + 1)
+    token = tl.full([], NOT_FEW, tl.int32)
+    if (tl.sum((keys >= floor).to(tl.int32)) <= FEW) & ((ranked == 0) | (top_k <= BLOCK)):
+        token = draw_from_few(
+            keys, column, floor, kept + BLOCK, whole, ranked, scale, top, noise_key(seed, step),
+            top_k, top_p, min_p, excluded, num_excluded,
+        )  # fmt: skip
+    if token == NOT_FEW:
+        token = draw_from_tile(
+            start, masks, mask_stride, mask_row, chunk_max, chunk_sum, x, column, keys,
+            limit, rest, whole, scale, top, seed, step, top_k, top_p, min_p,
+            excluded, num_excluded, VOCAB, NUM_WORDS, CHUNKS, MASKED,
+        )  # fmt: skip
     return token

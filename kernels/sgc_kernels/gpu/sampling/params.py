@@ -11,6 +11,7 @@ from sgc_kernels.gpu.sampling.tile import CHUNK, PART
 
 KEPT_CHUNKS = 64  # chunks whose tokens one program holds; so many tokens a row's top-k may keep
 # without reading the row more than once
+PICKED_OUT = 256  # tokens that are sorted
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class Workspace:
         raw, allowed: float32 `[rows, 2, parts]`: largest logit, and sum of exponentials below it.
         best: float32 `[rows, parts]`, and `best_at` int32.
         done: int32 `[rows]`, 0 between calls.
-        kept: int32 `[rows, KEPT_CHUNKS]`.
+        kept: int32 `[rows, KEPT_CHUNKS + 2 * PICKED_OUT]`: chunks, then order keys and tokens.
     """
 
     def __init__(self, rows: int, vocab: int, device: torch.device) -> None:
@@ -119,7 +120,9 @@ class Workspace:
         self.best = torch.empty(rows, self.parts, device=device)
         self.best_at = torch.empty(rows, self.parts, dtype=torch.int32, device=device)
         self.done = torch.zeros(rows, dtype=torch.int32, device=device)
-        self.kept = torch.empty(rows, KEPT_CHUNKS, dtype=torch.int32, device=device)
+        self.kept = torch.empty(
+            rows, KEPT_CHUNKS + 2 * PICKED_OUT, dtype=torch.int32, device=device
+        )
 
     def check(self, logits: torch.Tensor) -> None:
         assert logits.ndim == 2, "logits are [rows, vocab]"
