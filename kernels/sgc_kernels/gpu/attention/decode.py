@@ -65,6 +65,10 @@ class _Buffers:
     def places(self) -> torch.Tensor:
         return self.table[3 * self.max_items * ITEM :]
 
+    def hold(self, launch: Launch) -> bool:
+        items = max(launch.wide, launch.few, launch.own)
+        return launch.rows <= self.max_rows and items <= self.max_items
+
     def load(self, plan: Plan) -> None:
         self.turn = (self.turn + 1) % _COPIES
         event, host = self.arrived[self.turn], self.hosts[self.turn]
@@ -154,6 +158,7 @@ class DecodeAttention:
         """
         launch = launch or self.launch
         assert launch is not None, "no plan is loaded"
+        assert self._buffers.hold(launch), "the launch is larger than the buffers"
         _check(self.shape, q, k_cache, v_cache, slots, out)
         arrays = (q, k_cache, v_cache, slots, starts, lens)
         if launch.wide and (launch.own or launch.few) and self._side is not None:
