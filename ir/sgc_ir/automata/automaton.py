@@ -25,6 +25,7 @@ from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.recorded import Doubtful, Recall, after, doubtful, memories, shape_of
 from sgc_ir.automata.rules import build
 from sgc_ir.automata.signature import Signatures
+from sgc_ir.automata.through import Through, through
 from sgc_ir.automata.utf8 import CharSet
 from sgc_ir.errors import ConstraintError
 
@@ -332,9 +333,7 @@ class Automaton:
                 data += (piece := node.data[node.offset :][: limit - len(data)])
                 state = self._after(along(self._pool, node, piece, 0)[0])
                 continue
-            if branches(node) or self._is_open(state):
-                break
-            ways = self.ways(state)
+            ways = () if branches(node) or self._is_open(state) else self.ways(state)
             if len(ways) != 1 or ways[0][0] != ways[0][1]:
                 break
             data.append(ways[0][0])
@@ -363,11 +362,14 @@ class Automaton:
         """How `state` stands before a run of characters, or None."""
         return run_before(self._pool, self._nodes[state], self._state)
 
+    def through(self, state: int, longest: Callable[[CharSet], int]) -> Through | None:
+        """What follows so many characters of the set with which `state` begins: `through`."""
+        return through(self._pool, self._nodes[state], longest, self._state)
+
     def parts(self, state: int) -> list[int]:
         """States whose texts together are those of `state`: one for each run of characters that
         may begin there, one for everything else; `state` alone where there is nothing to part."""
-        node = self._nodes[state]
-        return [self._state(part) for part in parted(self._pool, node)]
+        return [self._state(part) for part in parted(self._pool, self._nodes[state])]
 
     def run_sets(self) -> list[CharSet]:
         """The characters of all runs in the expression as it is known now, each once."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sgc_ir.automata.nodes import Epsilon, Node, Repeat, Span, Union
 from sgc_ir.automata.nodes import Sequence as Then
+from sgc_ir.automata.through import split_set
 from sgc_ir.automata.utf8 import CharSet
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class CharRun:
 
 
 def run_before(pool: Pool, node: Node, state_of: Callable[[Node], int]) -> CharRun | None:
-    """How `node` stands before a run of characters, or None."""
+    """How `node` stands before a run of characters, or None; None as well where the run may end
+    anywhere among them, since its characters begin a repeated group, see `through`."""
     head, rest = _split(pool, node)
     chars = plain_characters(head.body) if isinstance(head, Repeat) else None
     if not isinstance(head, Repeat) or chars is None:
@@ -59,6 +61,8 @@ def run_before(pool: Pool, node: Node, state_of: Callable[[Node], int]) -> CharR
     apart = not any(
         low <= last and first <= high for low, high, _ in chars.edges for first, last in starts
     )
+    if not apart and split_set(rest) is not None:
+        return None
     after = state_of(rest)
     return CharRun(chars, head.low, head.high, after, plain, apart, tuple(others))
 

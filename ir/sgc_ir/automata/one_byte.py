@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sgc_ir.automata.pool import Pool
 
 _MOST_OPTIONAL = 3
+_MOST_ITEMS = 4  # of a union
 
 
 def branches(node: Node) -> bool:
@@ -47,12 +48,31 @@ def behind(pool: Pool, node: Node, byte: int, optional: int = _MOST_OPTIONAL) ->
         return _of_character(pool, node, byte, node.tail)
     if isinstance(node, Repeat):
         return _of_repeat(pool, node, byte, pool.epsilon)
-    if not isinstance(node, Sequence) or not isinstance(node.head, Repeat):
-        return None
-    if not node.head.nullable:
-        return _of_repeat(pool, node.head, byte, node.tail)
+    if isinstance(node, Union):
+        return _of_union(pool, node, byte, optional)
+    if not isinstance(node, Sequence):
+        return pool.empty if isinstance(node, Epsilon) else None
+    if isinstance(node.head, Repeat):
+        first: Node | None = _of_repeat(pool, node.head, byte, node.tail)
+    else:
+        first = behind(pool, node.head, byte, optional)
+        first = first and pool.sequence(first, node.tail)
+    if first is None or not node.head.nullable:
+        return first
     past = behind(pool, node.tail, byte, optional - 1) if optional else None
-    return past and pool.union([_of_repeat(pool, node.head, byte, node.tail), past])
+    return past and pool.union([first, past])
+
+
+def _of_union(pool: Pool, node: Union, byte: int, optional: int) -> Node | None:
+    if len(node.items) > _MOST_ITEMS:
+        return None
+    found: list[Node] = []
+    for item in node.items:
+        following = behind(pool, item, byte, optional)
+        if following is None:
+            return None
+        found.append(following)
+    return pool.union(found)
 
 
 def along(pool: Pool, node: Literal, data: bytes, at: int) -> tuple[Node, int]:

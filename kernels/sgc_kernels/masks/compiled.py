@@ -109,7 +109,7 @@ class CompiledMasks:
         spans = np.ascontiguousarray(spans, np.int32)
         own = self._own
         own.begin(trie)
-        nodes, before = own.lists(trie.num_nodes)
+        nodes, before = own.lists(int(spans[:, 1].sum() - spans[:, 0].sum()))  # some may overlap
         wanted = starts.astype(np.int32)
         block = own.block
         block[job.ROWS // 8], block[job.OUT // 8] = _address(table), _address(words)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sgc_ir.automata.automaton import Automaton
 from sgc_ir.automata.char_runs import CharRun
 from sgc_kernels.masks.trie_table import Int32
+from sgc_runtime.constraints.passing import Passing
 from sgc_runtime.constraints.run_tables import MOST_CHARACTERS, Leaving, char_table
 from sgc_runtime.constraints.vocabulary import Vocabulary
 
@@ -54,6 +55,8 @@ class MaskMaker:
         self._longest = self._trie.num_levels
         self._places: dict[int, _Place] = {}
         self._spans: list[tuple[int, int, int]] = []
+        self._passing = Passing(automaton, vocabulary)
+        self._passed: list[tuple[int, tuple[int, int]]] = []  # states, and what comes then
         self._parts: dict[int, list[tuple[int, CharRun | None]]] = {}
         self._walked: set[int] = set()  # states before runs that are walked nevertheless
         self._plain: set[int] = set()  # states that stand before no run
@@ -65,7 +68,7 @@ class MaskMaker:
             known: gives the masks of other states.
         """
         words = self._trie.empty_words()
-        self._places, self._spans = {}, []
+        self._places, self._spans, self._passed = {}, [], []
         if not (self._takes(state, 0, self._trie.num_nodes) or self._beyond(state, known, words)):
             like = self._like(state)
             if like is None:
@@ -123,18 +126,31 @@ class MaskMaker:
 
     def _walk(self, words: Int32) -> None:
         """Allow what the places and spans that are noted lead to."""
-        while self._spans or self._places:
+        while self._spans or self._places or self._passed:
             places, spans = list(self._places.values()), np.array(self._spans, np.int32)
-            self._places, self._spans = {}, []
+            passed = self._passed
+            self._places, self._spans, self._passed = {}, [], []
             leaving = [self._leave(place, words) for place in places]
+            leaving += [self._pass(*one, words) for one in passed]
             spans = np.concatenate([spans.reshape(-1, 3), *leaving])
             self._vocabulary.walks.walk(self._trie, self._automaton, spans, words, self._takes)
+
+    def _pass(self, state: int, span: tuple[int, int], words: Int32) -> Int32:
+        """The same where characters may be split in many ways; what is large below others is looked
+        at so again."""
+        found = self._passing.leave(state, span, words)
+        large = np.flatnonzero(found[:, 1] - found[:, 0] >= _MANY_NODES).tolist()
+        taken = [i for i in large if self._takes(int(found[i, 2]), *found[i, :2].tolist())]
+        return np.delete(found, taken, axis=0) if taken else found
 
     def _takes(self, state: int, first: int, behind: int) -> bool:
         """Whether the nodes below one that led to `state` are looked at as runs."""
         place = self._places.get(state)
         if place is not None and behind - first >= _FEW_NODES_MORE:
             place.spans.extend((first, behind))  # as most are: one run below many nodes
+            return True
+        if behind - first >= _MANY_NODES and self._passing.takes(state):
+            self._passed.append((state, (first, behind)))
             return True
         if not self._is_run(state, behind - first):
             return False

@@ -48,6 +48,12 @@ class RunTable:
         return self._counts.nbytes + self._leaving.num_bytes + kept
 
     @cached_property
+    def longest(self) -> int:
+        """The most characters of the set with which a token begins."""
+        counts = self._counts[self._counts <= MOST_CHARACTERS]
+        return max(int(counts.max(initial=0)), self._leaving.longest)
+
+    @cached_property
     def _all(self) -> _ByByte:
         """The nodes where a token leaves or could leave the set."""
         scan = self._walks.scan(self._trie, self._bytes, self._span, True)
@@ -132,6 +138,11 @@ class _ByByte:
     def num_bytes(self) -> int:
         kept = sum(found.spans.nbytes + found.before.nbytes for found in self._known.values())
         return self._nodes.nbytes + self._before.nbytes + kept
+
+    @property
+    def longest(self) -> int:
+        """The highest number of characters."""
+        return int(self._before.max(initial=0))
 
     def select(self, starts: Bools) -> Leaving:
         key = starts.tobytes()
