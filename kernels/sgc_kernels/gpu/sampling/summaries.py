@@ -11,6 +11,7 @@ from sgc_kernels.gpu.sampling.tile import (
     LOG2_E,
     PART,
     WORD,
+    largest,
     load_logits,
     load_words,
     only_allowed,
@@ -66,7 +67,7 @@ def summarise(
             if (mask_row >= 0) & (scale != LOG2_E):
                 put_sum(allowed, row, part, x, PARTS)
     x = tl.reshape(x, [PART // CHUNK, CHUNK])
-    most = tl.max(x, 1)
+    most = largest(x, 1)
     chunk = (row * PARTS + part) * (PART // CHUNK) + tl.arange(0, PART // CHUNK)
     tl.store(chunk_max + chunk, most)
     tl.store(chunk_sum + chunk, tl.sum(weights_below(x, most[:, None], scale), 1))

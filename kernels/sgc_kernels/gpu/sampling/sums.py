@@ -7,6 +7,8 @@ import triton.language as tl
 
 from sgc_kernels.gpu.sampling.tile import LOG2_E, weights_below
 
+_NEAR = tl.constexpr(50.0)  # exponentials so much smaller than the largest one have all their bits
+
 
 @triton.jit
 def put_sum(
@@ -17,6 +19,31 @@ def put_sum(
     total = tl.sum(weights_below(x, top, LOG2_E))
     tl.store(sums + row * 2 * PARTS + part, top)
     tl.store(sums + (row * 2 + 1) * PARTS + part, total)
+
+
+@triton.jit
+def put_both(
+    raw: tl.tensor,
+    allowed: tl.tensor,
+    row: tl.tensor,
+    part: tl.tensor,
+    x: tl.tensor,
+    y: tl.tensor,
+    PARTS: tl.constexpr,
+) -> None:
+    """`put_sum` of `x`, and of `y`, which is `x` with minus infinity in some places."""
+    top, mine = tl.max(x), tl.max(y)
+    weights = weights_below(x, top, LOG2_E)
+    at = row * 2 * PARTS + part
+    tl.store(raw + at, top)
+    tl.store(raw + at + PARTS, tl.sum(weights))
+    if mine > top - _NEAR:
+        total = tl.sum(tl.where(y > float("-inf"), weights, 0.0))
+        total *= tl.exp2((top - mine) * LOG2_E)
+    else:
+        total = tl.sum(weights_below(y, mine, LOG2_E))
+    tl.store(allowed + at, mine)
+    tl.store(allowed + at + PARTS, total)
 
 
 @triton.jit

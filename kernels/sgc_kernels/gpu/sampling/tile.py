@@ -41,19 +41,34 @@ def load_logits(
     start: tl.tensor, word: tl.tensor, wanted: tl.tensor, VOCAB: tl.constexpr
 ) -> tl.tensor:
     """`[n, 32]` float32: the logits of the words `word` that are `wanted`, minus infinity for the
-    others; what is no number becomes plus infinity, so that a maximum shows it."""
+    others."""
     column = word[:, None] * WORD + tl.arange(0, WORD)[None, :]
     # One predicate for 32 tokens, so that loads stay 16 bytes wide; bits are applied afterwards.
     x = tl.load(start + column, mask=wanted[:, None] & (column < VOCAB), other=float("-inf"))
-    x = x.to(tl.float32)
-    return tl.where(x == x, x, float("inf"))
+    return x.to(tl.float32)
 
 
 @triton.jit
 def only_allowed(x: tl.tensor, words: tl.tensor) -> tl.tensor:
     """`x` (`[n, 32]`) with minus infinity where the bit of `words` (`[n]`) is 0."""
-    allowed = (words[:, None] >> tl.arange(0, WORD)[None, :]) & 1
-    return tl.where(allowed != 0, x, float("-inf"))
+    bit = tl.full([WORD], 1, tl.int32) << tl.arange(0, WORD)
+    return tl.where((words[:, None] & bit[None, :]) != 0, x, float("-inf"))
+
+
+@triton.jit
+def _larger(a: tl.tensor, b: tl.tensor) -> tl.tensor:
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def largest(x: tl.tensor, AXIS: tl.constexpr) -> tl.tensor:
+    """The largest numbers along an axis; plus infinity where some are no numbers, so that these
+    show."""
+    if _INTERPRETED:
+        return tl.max(tl.where(x == x, x, float("inf")), AXIS)
+    else:
+        most = tl.reduce(x, AXIS, _larger)
+        return tl.where(most == most, most, float("inf"))
 
 
 @triton.jit
