@@ -47,15 +47,17 @@ def through(
         return None
     starts: set[tuple[int, int]] = set()
     others: list[int | None] = []
+    behind: dict[int, Node] = {}  # what is known of tails, most of which come again
+    beside: dict[int, Node | None] = {}
     most = longest(chars)
     while True:
-        other = _others(pool, node, chars, starts)
+        other = _others(pool, node, chars, starts, beside)
         if other is None:
             return None
         others.append(state_of(other) if pool.is_alive(other) else None)
         if len(others) > most:
             break
-        node = _behind(pool, node, chars)
+        node = _behind(pool, node, chars, behind)
         if not pool.is_alive(node):
             break
     return Through(chars, frozenset(starts), others)
@@ -70,33 +72,49 @@ def split_set(node: Node) -> CharSet | None:
             body = body.head
         return (body.plain() or split_set(body)) if isinstance(body, Repeat) else None
     if isinstance(node, Sequence):
-        found = split_set(node.head)
-        return found or (split_set(node.tail) if node.head.nullable else None)
+        head = node.head
+        found = split_set(head)
+        if found is None and (head.nullable or isinstance(head, Repeat)):
+            found = split_set(node.tail)
+            if not head.nullable and isinstance(head, Repeat) and head.plain() is not found:
+                return None
+        return found
     if isinstance(node, Union):
         return next((found for item in node.items if (found := split_set(item))), None)
     return None
 
 
-def _behind(pool: Pool, node: Node, chars: CharSet) -> Node:
+def _behind(pool: Pool, node: Node, chars: CharSet, known: dict[int, Node]) -> Node:
     """What follows any character of the set, where nothing else begins with some of them."""
     if isinstance(node, Span):
         return node.tail if node.chars is chars else pool.empty
     if isinstance(node, Union):
-        return pool.union([_behind(pool, item, chars) for item in node.items])
+        return pool.union([_behind(pool, item, chars, known) for item in node.items])
     if isinstance(node, Repeat):
-        return pool.sequence(_behind(pool, node.body, chars), _once_less(pool, node))
+        return pool.sequence(_behind(pool, node.body, chars, known), _once_less(pool, node))
     if not isinstance(node, Sequence):
         return pool.empty
     head = node.head
     if isinstance(head, Repeat):
         then = pool.sequence(_once_less(pool, head), node.tail)
-        first = pool.sequence(_behind(pool, head.body, chars), then)
+        first = pool.sequence(_behind(pool, head.body, chars, known), then)
     else:
-        first = pool.sequence(_behind(pool, head, chars), node.tail)
-    return pool.union([first, _behind(pool, node.tail, chars)]) if head.nullable else first
+        first = pool.sequence(_behind(pool, head, chars, known), node.tail)
+    if not head.nullable:
+        return first
+    past = known.get(node.tail.id)
+    if past is None:
+        past = known[node.tail.id] = _behind(pool, node.tail, chars, known)
+    return pool.union([first, past])
 
 
-def _others(pool: Pool, node: Node, chars: CharSet, starts: set[tuple[int, int]]) -> Node | None:
+def _others(
+    pool: Pool,
+    node: Node,
+    chars: CharSet,
+    starts: set[tuple[int, int]],
+    known: dict[int, Node | None],
+) -> Node | None:
     """The texts, but for the empty one, that do not begin with a character of the set; None where
     that cannot be told from the first parts. Adds to `starts` what they begin with."""
     if isinstance(node, Empty | Epsilon):
@@ -110,19 +128,22 @@ def _others(pool: Pool, node: Node, chars: CharSet, starts: set[tuple[int, int]]
         starts.add((node.data[node.offset], node.data[node.offset]))
         return None if _begins(node.data[node.offset :][:4], chars) else node
     if isinstance(node, Union):
-        items = [_others(pool, item, chars, starts) for item in node.items]
-        known = [item for item in items if item is not None]
-        return pool.union(known) if len(known) == len(items) else None
+        items = [_others(pool, item, chars, starts, known) for item in node.items]
+        told = [item for item in items if item is not None]
+        return pool.union(told) if len(told) == len(items) else None
     if isinstance(node, Repeat):
-        first = _others(pool, node.body, chars, starts)
+        first = _others(pool, node.body, chars, starts, known)
         return first and pool.sequence(first, _once_less(pool, node))
     if not isinstance(node, Sequence):
         return None
-    first = _others(pool, node.head, chars, starts)
+    first = _others(pool, node.head, chars, starts, known)
     first = first and pool.sequence(first, node.tail)
     if first is None or not node.head.nullable:
         return first
-    past = _others(pool, node.tail, chars, starts)
+    number = node.tail.id
+    if number not in known:
+        known[number] = _others(pool, node.tail, chars, starts, known)
+    past = known[number]
     return past and pool.union([first, past])
 
 
