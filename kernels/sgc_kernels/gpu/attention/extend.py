@@ -288,7 +288,7 @@ def attend_items(
         BLOCK_M=tile.lines,
         BLOCK_N=tile.keys,
         WINDOWED=window is not None,
-        WIDE=max(_span(k_cache), _span(v_cache)) >= 1 << 31,
+        WIDE=is_wide(k_cache, v_cache),
         PRECISION="ieee" if q.dtype == torch.float32 else "tf32",
         num_warps=tile.warps,
         num_stages=tile.stages,
@@ -320,5 +320,6 @@ def _power(number: int, least: int = 16) -> int:
     return max(least, 1 << (number - 1).bit_length())
 
 
-def _span(cache: torch.Tensor) -> int:
-    return int(cache.shape[0] * cache.stride(0))
+def is_wide(k_cache: torch.Tensor, v_cache: torch.Tensor) -> bool:
+    """Whether places in the caches need 64 bits."""
+    return any(cache.shape[0] * cache.stride(0) >= 1 << 31 for cache in (k_cache, v_cache))
