@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import get_ident
 from typing import TypeVar
 
 import numpy as np
@@ -75,7 +76,7 @@ class Automaton:
                 kind="unsatisfiable",
             )
         self._pool.restart_clock()
-        self._in_step = False
+        self._in_step: set[int] = set()  # threads
         self._nodes: dict[int, Node] = {}
         self._count = 0
         self._most_states = min(_MANY_STATES, limits.states // 2)
@@ -154,24 +155,25 @@ class Automaton:
 
     @contextmanager
     def one_step(self) -> Iterator[None]:
-        """All that is found out inside may take as long as finding what leaves one state."""
+        """All that this thread finds out inside may take as long as finding what leaves one state;
+        not to be nested."""
         self._pool.restart_clock()
-        self._in_step = True
+        self._in_step.add(thread := get_ident())
         try:
             yield
         finally:
-            self._in_step = False
+            self._in_step.discard(thread)
 
     def tick(self, pieces: int = 1) -> None:
         """Count work of one's own in a step (`one_step`), as `Watch.tick` does."""
-        if self._in_step:
+        if get_ident() in self._in_step:
             self._pool.tick(pieces)
 
     def expand(self, state: int) -> None:
         """Make the row of `state`."""
         if self.row_of[state]:
             return
-        if not self._in_step:
+        if get_ident() not in self._in_step:
             self._pool.restart_clock()
         node = self._nodes[state]
         if type(node) is Literal:
@@ -231,8 +233,7 @@ class Automaton:
         return self.rows[first : self._num_rows]
 
     def like(self, state: int) -> tuple[int, list[int]] | None:
-        """A state that goes on as `state` does but behind some bytes, and those bytes; None where
-        that is not known."""
+        """A state that goes on as `state` does but behind some bytes, and these; None: unknown."""
         self.expand(state)
         return self._likes.get(state)
 
@@ -263,7 +264,7 @@ class Automaton:
 
     def _behind(self, node: Node, byte: int) -> Node | None:
         """The derivative by one byte, where it can be told without a row."""
-        if not self._in_step:
+        if get_ident() not in self._in_step:
             self._pool.restart_clock()
         following = behind(self._pool, node, byte)
         if following is None and any(memories(node)):
@@ -379,10 +380,8 @@ class Automaton:
     def behind(self, state: int, characters: Sequence[int]) -> list[int]:
         """The states behind so many characters of the run before which `state` stands, where
         these are at most its highest count and nothing else begins as they do (`apart`)."""
-        return [
-            self._state(node)
-            for node in behind_characters(self._pool, self._nodes[state], characters)
-        ]
+        found = behind_characters(self._pool, self._nodes[state], characters)
+        return [self._state(node) for node in found]
 
 
 def _first_rows() -> npt.NDArray[np.int32]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -118,3 +119,22 @@ def test_what_is_cut_off_goes_on(name: str, cuts: Cuts) -> None:
     sets = cuts.until_done(lambda: [found.texts for found in closed_sets(cut, cut.start)])
     assert sets == [found.texts for found in closed_sets(whole, whole.start)]
     assert cuts.count > 5
+
+
+def test_a_step_of_another_thread_leaves_the_work_of_this_one_as_it_is() -> None:
+    counted: list[int] = []
+    automaton = regex_automaton("[a-z]{3}")
+    automaton._pool.tick = counted.append  # type: ignore[method-assign]
+
+    def step() -> None:
+        automaton.tick(1)  # outside its own step
+        with automaton.one_step():
+            automaton.tick(2)
+
+    with automaton.one_step():
+        thread = Thread(target=step)
+        thread.start()
+        thread.join()
+        automaton.tick(4)
+    automaton.tick(8)
+    assert counted == [2, 4]
