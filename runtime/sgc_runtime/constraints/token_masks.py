@@ -29,6 +29,9 @@ class TokenMasks:
         automaton: the constraint.
         vocabulary: the tokens, and where masks are kept.
 
+    Raises:
+        ConstraintError: the automaton passes one of its limits.
+
     Attributes:
         lock: whoever steps the automaton from several threads holds it.
     """
@@ -51,7 +54,8 @@ class TokenMasks:
             self._kept = vocabulary.files.read(self._file)
         self._is_written = bool(self._kept)
         self._packed_bytes = sum(map(len, self._kept.values()))
-        self.mask(automaton.start)  # every text's first one, as early
+        with automaton.one_step():
+            self.mask(automaton.start)  # every text's first one, as early
 
     @property
     def num_bytes(self) -> int:

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import threading
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.masks import BYTES, CONTROLS, WORDS, allowed, check_walk, tried, vocabularies
 
-from sgc_ir.automata.limits import Limits
+from sgc_ir.automata import limits
+from sgc_ir.automata.limits import Limits, OutOfTime
 from sgc_ir.automata.regex import regex_automaton
 from sgc_ir.automata.schema.compile import schema_automaton
 from sgc_ir.errors import ConstraintError
@@ -345,3 +347,15 @@ def test_limits_end_a_mask() -> None:
     vocabulary = vocabularies([b"abababab"])[0]
     with pytest.raises(ConstraintError, match="more than 3 states"):
         TokenMasks(automaton, vocabulary).mask(automaton.start)
+
+
+def test_the_first_mask_is_bounded_in_time_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = vocabularies([b"abcdefghijklmnop"])[0]
+    long = "".join(f"(?:{c}|{c.upper()}x)" for c in "abcdefghijklmnop")
+    automata = [regex_automaton(pattern) for pattern in (long, "(?:a|Bx)(?:b|Cx)z")]
+    clock = count(0, 0.1)
+    monkeypatch.setattr(limits, "work_time", lambda: next(clock))  # a look takes so long
+    monkeypatch.setattr(limits, "_BETWEEN_LOOKS", 0)
+    with pytest.raises(OutOfTime, match=r"longer than 0\.8 s"):
+        TokenMasks(automata[0], vocabulary)
+    TokenMasks(automata[1], vocabulary)
