@@ -26,6 +26,7 @@ from sgc_ir.automata.closed import ClosedSet
 from sgc_ir.automata.limits import OutOfTime, SliceEnded, time_slice
 from sgc_ir.params import SamplingParams
 from sgc_runtime.constraints.canonical import Window
+from sgc_runtime.constraints.held import ENCODE_PIECES
 from sgc_runtime.constraints.jump import Planner
 from sgc_runtime.constraints.matcher import Matcher
 from sgc_runtime.constraints.memo import Memo
@@ -41,7 +42,6 @@ _SEARCHED = 512  # states
 _TRIED = 8192  # texts that are encoded
 _MOST_S = 3.0  # processor time of the search
 _SLICE_S = 0.005  # and of one piece of it
-_ENCODE = 16  # pieces of work (`Watch.tick`) that encoding a text is counted as
 _PLACES = 4096
 _TOLD = 64  # texts whose probabilities are told
 
@@ -121,8 +121,8 @@ class ClosedSets:
         self._end_ids = tuple(sorted(end_ids))
         self._stops = [stop.encode() for stop in stops]
         self._found: Memo[_Place, OptionSet | None] = Memo(_PLACES)
-        self._encoded: Memo[tuple[Window, bytes], _Ids | None] = Memo(_PLACES)
-        self._num_encoded = 0
+        self._encoded: Memo[tuple[Window, bytes], _Ids | None] = Memo(_TRIED)
+        self._num_encoded = 0  # up to `_TRIED`, each text counts once: none is dropped before
 
     def at(self, matcher: Matcher) -> OptionSet | None:
         """The set that begins where `matcher` is, nothing being forced there; the one that
@@ -252,9 +252,10 @@ class ClosedSets:
         return self._encoded.find((window, data), self._encode_behind) if data else window.ids
 
     def _encode_behind(self, key: tuple[Window, bytes]) -> _Ids | None:
-        self._planner.masks.automaton.tick(_ENCODE)
+        self._planner.masks.automaton.tick(ENCODE_PIECES)
+        found = self._canonical.encode_behind(*key)
         self._num_encoded += 1
-        return self._canonical.encode_behind(*key)
+        return found
 
 
 class _Place(NamedTuple):

@@ -21,7 +21,7 @@ _LOOK_BACK = 32  # bytes; longer tokens are runs of one character
 _TRIES = 16  # tokens that could cross the end, tried with the tokenizer for each place
 _WALKS = 128  # tokens whose bytes are tried with the automaton for each place
 _LONGEST_CHARACTER = 4
-_ENCODE = 16  # pieces of work (`Watch.tick`) that encoding a text is counted as
+ENCODE_PIECES = 16  # pieces of work (`Watch.tick`) that encoding a text is counted as
 
 
 class SafeEnds:
@@ -70,7 +70,7 @@ class SafeEnds:
             tries += 1
             if token is None or tries > _TRIES:
                 return True  # too many to try
-            self._automaton.tick(_ENCODE)
+            self._automaton.tick(ENCODE_PIECES)
             further = self._canonical.token_bytes(token)[len(tail) - at :]
             ids = self._canonical.encode(tail + further)
             if ids is None or at in _crossing_starts(self._canonical, ids, len(tail)):

@@ -19,6 +19,7 @@ from sgc_ir.automata.regex import regex_automaton
 from sgc_ir.errors import ConstraintError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.constraints import exact
+from sgc_runtime.constraints.canonical import Window
 from sgc_runtime.constraints.exact import ClosedSets, Option, OptionSet, choose, weigh
 from sgc_runtime.constraints.matcher import Matcher
 from sgc_runtime.constraints.token_masks import TokenMasks
@@ -130,6 +131,18 @@ def test_the_search_is_bounded_by_what_it_does(
     assert not ClosedSets(planner, [EOS], ()).any_within_reach()
     monkeypatch.setattr(exact, "_SEARCHED", 3)
     assert ClosedSets(planner, [EOS], ()).any_within_reach()
+
+
+def test_a_text_is_counted_once_however_often_the_search_begins_anew(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exact, "_PLACES", 4)
+    monkeypatch.setattr(exact, "_TRIED", 50)
+    sets = ClosedSets(bench.planner(regex_automaton("[0-9]+")), [EOS], ())
+    for _ in range(3):
+        for number in range(50):
+            sets._encode(Window(), str(number).encode())
+    assert sets._num_encoded == 50
 
 
 def test_no_state_is_dropped_while_sets_are_looked_for(
