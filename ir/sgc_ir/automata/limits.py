@@ -70,9 +70,9 @@ def time_slice(seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def at_each_look(call: Callable[[], None]) -> Iterator[None]:
+def at_each_look(call: Callable[[], None] | None) -> Iterator[None]:
     """Inside, `call` is called again and again in this thread while it works on automata; it may
-    sleep, or raise."""
+    sleep, or raise. None: nothing is called, as outside."""
     before, _own.at_look = _own.at_look, call
     try:
         yield

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from sgc_ir.automata.alike import derivative
 from sgc_ir.automata.nodes import Lazy, Node, Row, Sequence, Union
 
 if TYPE_CHECKING:
@@ -115,12 +116,4 @@ def after(pool: Pool, node: Node, byte: int) -> Node:
         return pool.sequence(after(pool, node.head, byte), node.tail)
     if isinstance(node, Union):
         return pool.union([after(pool, item, byte) for item in node.items])
-    return in_row(node.row(pool), byte) or pool.empty
-
-
-def in_row(row: Row, byte: int) -> Node | None:
-    """The derivative by `byte` in a row."""
-    for low, high, node in row:
-        if low <= byte <= high:
-            return node
-    return None
+    return derivative(node.row(pool), byte) or pool.empty

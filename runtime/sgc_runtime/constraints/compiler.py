@@ -109,7 +109,7 @@ class ConstraintCompiler:
     @property
     def tools(self) -> Tools:
         """What the constraints share; takes a moment the first time."""
-        with self._tools_lock, at_each_look(_go_on):  # not cut off: all others wait for it too
+        with self._tools_lock, at_each_look(None):  # not cut off: all others wait for it too
             if self._tools is None:
                 self._tools = self._make_tools()
                 freeze_what_is_loaded()
@@ -237,10 +237,6 @@ class ConstraintCompiler:
                 known.until = _forgotten(error)
         for known in found:
             known.fail(error)
-
-
-def _go_on() -> None:
-    """For those who are not to be looked after."""
 
 
 def _forgotten(result: Planner | SgcError) -> float | None:

@@ -11,9 +11,10 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sgc_ir.automata.alike import derivative
 from sgc_ir.automata.nodes import Node, Row
 from sgc_ir.automata.pool import Pool
-from sgc_ir.automata.recorded import Doubtful, in_row
+from sgc_ir.automata.recorded import Doubtful
 from sgc_ir.automata.schema.distinct import MOST_ITEMS
 from sgc_ir.automata.schema.single import Amounts
 from sgc_ir.automata.schema.words import branches
@@ -180,7 +181,7 @@ class _Between:
         return self._row
 
     def after(self, byte: int) -> Node:
-        return in_row(self.row(), byte) or self._writer.pool.empty
+        return derivative(self.row(), byte) or self._writer.pool.empty
 
     def shape(self) -> Node:
         return self._writer.parts.rest(self._past.index)
@@ -237,11 +238,11 @@ class _Inside:
 
     def after(self, byte: int) -> Node:
         pool = self._writer.pool
-        node = in_row(self._rest.row(pool), byte)
+        node = derivative(self._rest.row(pool), byte)
         found = [] if node is None else [self._further(node, byte)]
         behind = self._behind()
         if behind is not None:
-            found.append(in_row(behind.row(pool), byte) or pool.empty)
+            found.append(derivative(behind.row(pool), byte) or pool.empty)
         return pool.union(found)
 
     def _further(self, node: Node, byte: int) -> Node:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import re
 
+from sgc_ir.automata.alike import derivative
 from sgc_ir.automata.pool import Pool
-from sgc_ir.automata.recorded import in_row
 from sgc_ir.automata.regex import piece_expression
 from sgc_ir.automata.regex_tree import Ahead, Choice, Concat, Piece, Times
 from sgc_ir.automata.schema.patterns import python_piece
@@ -56,7 +56,7 @@ class Searching:
     def _follow(self, pattern: str, piece: Piece, value: str) -> bool:
         node = piece_expression(self._pool, piece, f"{self._name}.s{pattern}")
         for byte in value.encode("utf-8", "replace"):
-            following = in_row(node.row(self._pool), byte)
+            following = derivative(node.row(self._pool), byte)
             if following is None:
                 return False
             node = following
