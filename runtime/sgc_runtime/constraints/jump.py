@@ -86,12 +86,16 @@ class Planner:
         masks: the constraint, its masks and its lock; of no use any more when the planner is gone.
         canonical: the tokenizer's rule.
         prefixes: its tokens by their beginning.
+
+    Attributes:
+        num_drops: how often states were dropped.
     """
 
     def __init__(self, masks: TokenMasks, canonical: Canonical, prefixes: TokenPrefixes) -> None:
         self.masks = masks
         self.canonical = canonical
         self.prefixes = prefixes
+        self.num_drops = 0
         self._automaton = masks.automaton
         self._safe_ends = SafeEnds(masks.automaton, canonical, prefixes)
         self._runs: Memo[int, Run] = Memo(_PLANS)
@@ -169,6 +173,7 @@ class Planner:
             return self._automaton.walk(*key)
 
     def _drop(self) -> None:
+        self.num_drops += 1
         self.masks.keep(held for sample in self._samples for held in sample.held())
         self._runs.clear()
         self._steps.clear()

@@ -73,6 +73,7 @@ class Matcher:
             # missing.
             self._states = [-len(self._prefix) or first]
             self._starts = [0]  # where the window begins
+            self._num_drops = planner.num_drops
             planner.follow(self)
 
     @contextmanager
@@ -156,9 +157,12 @@ class Matcher:
         """
         state = self._states[num_ids]
         assert state >= 0
-        if more and num_ids <= len(self.ids) - _HELD:
-            return None
-        state = self._planner.walk(state, more) if more else state
+        if more:
+            with self._planner.inside():
+                dropped = self._planner.num_drops != self._num_drops
+                if dropped and num_ids <= len(self.ids) - _HELD:
+                    return None
+                state = self._planner.walk(state, more)
         return state != DEAD and self._automaton.is_accepting(state)
 
     def mask(self) -> Int32:

@@ -276,8 +276,12 @@ def test_states_are_dropped_meanwhile(
 
 
 def test_no_state_is_asked_about_that_may_be_dropped(benches: dict[str, Bench]) -> None:
-    found = Matcher(benches["bytes"].planner(regex_automaton("[ab]{400}")))
+    planner = benches["bytes"].planner(regex_automaton("[ab]{400}"))
+    found = Matcher(planner)
     take(found, benches["bytes"].tokenizer.encode("ab" * 200, start=False))
+    assert [i for i in range(401) if found.is_legal(i, b"a")] == [399]
+    assert all(found.is_legal(i, b"a") is not None for i in range(401))
+    planner._drop()
     held, states = set(found.held()), found._states
     known = [i for i in range(401) if found.is_legal(i, b"a") is not None]
     assert len(known) > 200
