@@ -6,8 +6,8 @@ from sgc_runtime.engine.request import Request
 
 
 def is_complete(request: Request) -> bool:
-    """For the engine's thread, when a gen has ended; takes the same time however long it is, unless a
-    stop takes hundreds of ids back and states of so long a text were dropped.
+    """For the engine's thread, when a gen has ended; takes the same time however long it is, unless
+    a stop takes hundreds of ids back and states of so long a text were dropped.
 
     Raises:
         ConstraintError: the constraint passes one of its limits.
