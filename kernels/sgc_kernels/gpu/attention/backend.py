@@ -7,6 +7,7 @@ Sequences with one query are decode rows, whose shared prefixes are read once a 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 
 from sgc_kernels.attention.spec import AttentionMeta, AttentionPlan, AttentionShape
 from sgc_kernels.gpu.attention.decode import DecodeAttention
-from sgc_kernels.gpu.attention.extend import ITEM, MERGE, attend_items, merge_partials, tiles
+from sgc_kernels.gpu.attention.extend import ITEM, MERGE, Tile, attend_items, merge_partials, tiles
 from sgc_kernels.gpu.attention.extend_plan import Numbers, Rows, plan_extend
 from sgc_kernels.gpu.attention.plan import Plan
 
@@ -92,7 +93,7 @@ class _TritonPlan:
         step = self._step(window)
         partials = self._room(step.num_partials)
         for tile, items in step.items:
-            attend_items(
+            _attend_of(tile)(
                 q, k_cache, v_cache, self._slots, items, tile, self._shape.scale, step.window, out,
                 partials,
             )  # fmt: skip
@@ -157,7 +158,7 @@ class _Step:
     ) -> None:
         plan = plan_extend(
             new,
-            tiles(shape.dtype, shape.head_dim),
+            tiles(shape.dtype, shape.head_dim, _on_hopper(device, shape)),
             shape.num_heads,
             shape.num_kv_heads,
             window,
@@ -216,6 +217,22 @@ def _upload(tables: list[npt.NDArray[np.int32]], device: torch.device) -> tuple[
     there = host if device.type == "cpu" else host.pin_memory().to(device, non_blocking=True)
     parts = torch.split(there, sizes)
     return tuple(part[: table.size] for part, table in zip(parts, tables, strict=True))
+
+
+def _on_hopper(device: torch.device, shape: AttentionShape) -> bool:
+    if device.type == "cpu":
+        return False
+    from sgc_kernels.gpu.attention import extend_hopper
+
+    return extend_hopper.can_attend(device, shape.dtype, shape.head_dim)
+
+
+def _attend_of(tile: Tile) -> Callable[..., None]:
+    if not tile.hopper:
+        return attend_items
+    from sgc_kernels.gpu.attention import extend_hopper
+
+    return extend_hopper.attend_items
 
 
 @functools.cache

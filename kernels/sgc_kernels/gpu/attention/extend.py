@@ -52,6 +52,7 @@ class Tile:
     stages: int
     programs: int  # that one multiprocessor should have at least: else contexts are cut
     registers: int | None = None  # of a thread at most, so that several programs fit; None: as many
+    hopper: bool = False  # for `extend_hopper.attend_items`
 
 
 @triton.jit
@@ -237,8 +238,10 @@ def _merge(
     tl.store(out + at, (acc / total[:, None]).to(out.dtype.element_ty), mask=live)
 
 
-def tiles(dtype: torch.dtype, head_dim: int) -> tuple[Tile, ...]:
+def tiles(dtype: torch.dtype, head_dim: int, hopper: bool = False) -> tuple[Tile, ...]:
     """The forms for a number format and head size, the one with the most lines first."""
+    if hopper:
+        return (Tile(128, 128, 4, 2, 1, hopper=True), *tiles(dtype, head_dim)[1:])
     if dtype == torch.float32:  # exact products run outside the matrix units
         return (Tile(16, 32, 8, 2, 2),)
     if head_dim <= 64:
