@@ -21,6 +21,9 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from sgc_kernels.fused_linear import Norm
 
 MAX_ROWS = 4
+# Rows up to which a layer's four products beat cuBLAS (Llama-3.1-8B in bfloat16 on an H200, us a
+# layer with the norms, residuals and gate: 104 against 125 for one row, 154 against 127 for two).
+FASTER_ROWS = 1
 MAX_WIDTH = 32_768  # of x: a program holds whole rows of the weight
 
 
