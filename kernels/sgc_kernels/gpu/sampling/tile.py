@@ -28,7 +28,7 @@ def load_words(
 ) -> tl.tensor:
     """Mask words at `word` ([n] int32); all bits of a row without a mask (`mask_row` < 0) are 1."""
     if MASKED:
-        there = (word < NUM_WORDS) & (mask_row >= 0)
+        there = word < tl.where(mask_row >= 0, NUM_WORDS, 0)
         start = masks + mask_row.to(tl.int64) * mask_stride
         found = tl.load(start + word, mask=there, other=0)
         return tl.where(mask_row >= 0, found, -1)

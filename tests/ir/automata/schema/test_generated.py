@@ -41,7 +41,11 @@ def _check(document: dict[str, Any], rng: random.Random) -> str:
             raise
         return error.where.rsplit("/", 1)[-1]
     for _ in range(2):
-        text = random_text(automaton, rng)
+        try:
+            text = random_text(automaton, rng)
+        except ConstraintError as error:  # the way to an end that is looked for here is too long
+            assert error.kind == "limit"
+            return "no text found"
         assert validator.is_valid(json.loads(text)), (document, text)
     for value in values:
         valid = validator.is_valid(value)
