@@ -44,7 +44,8 @@ def _check(document: dict[str, Any], rng: random.Random) -> str:
         try:
             text = random_text(automaton, rng)
         except ConstraintError as error:  # the way to an end that is looked for here is too long
-            assert error.kind == "limit"
+            if error.kind != "limit":
+                raise
             return "no text found"
         assert validator.is_valid(json.loads(text)), (document, text)
     for value in values:
