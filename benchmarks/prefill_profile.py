@@ -25,7 +25,8 @@ from typing import Any
 from benchmarks.common.conditions import conditions, cores, use_threads
 from benchmarks.common.results import ResultFile, default_path
 
-PRODUCTS = ("qkv", "out", "gate_up", "down")
+PRODUCTS = ("qkv", "out")
+MLP_PRODUCTS = ("gate_up", "down")
 OPERATIONS = ("rms_norm", "add_rms_norm", "silu_mul", "turn_and_store", "rotary_table")
 
 
@@ -78,7 +79,9 @@ def _run(model: Any, batch: Any, pool: Any) -> dict[str, float]:
     spent: dict[str, float] = {}
     weights, kernels = model._weights, model._kernels
     layers = [
-        replace(layer, **{n: _timed(n, getattr(layer, n), spent) for n in PRODUCTS})
+        replace(
+            _with_timed(layer, PRODUCTS, spent), mlp=_with_timed(layer.mlp, MLP_PRODUCTS, spent)
+        )
         for layer in weights.layers
     ]
     model._weights = replace(weights, layers=layers, head=_timed("head", weights.head, spent))
@@ -92,6 +95,10 @@ def _run(model: Any, batch: Any, pool: Any) -> dict[str, float]:
     finally:
         model._weights, model._kernels = weights, kernels
     return {**spent, "rest": total - sum(spent.values()), "total": total}
+
+
+def _with_timed(holder: Any, names: Sequence[str], spent: dict[str, float]) -> Any:
+    return replace(holder, **{n: _timed(n, getattr(holder, n), spent) for n in names})
 
 
 def _timed(name: str, call: Callable[..., Any], spent: dict[str, float]) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ from sgc_kernels.linear import Linear
 from sgc_kernels.select import Kernels
 from sgc_runtime.model.config import ModelConfig
 from sgc_runtime.model.forward import ForwardBatch, KVTensors
+from sgc_runtime.model.mlp import Mlp
 
 _Table = tuple[torch.Tensor, torch.Tensor]
 
@@ -26,8 +27,7 @@ class LayerWeights:
     k_norm: torch.Tensor | None
     out: Linear
     mlp_norm: torch.Tensor
-    gate_up: Linear  # hidden -> 2 * intermediate, the gate first
-    down: Linear
+    mlp: Mlp
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class LlamaModel:
                 if x.shape[0] == 0:
                     return torch.empty(0, self.config.vocab_size, device=self.device)
             x = kernels.add_rms_norm(x, residual, layer.mlp_norm, eps)
-            x = layer.down(kernels.silu_mul(layer.gate_up(x)))
+            x = layer.mlp(x, kernels)
             x = kernels.add_rms_norm(x, residual, norm_behind, eps)
         return weights.head(x).to(torch.float32)
 

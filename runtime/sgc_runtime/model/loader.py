@@ -17,6 +17,7 @@ from sgc_runtime.model.config_gguf import read_gguf_config
 from sgc_runtime.model.config_hf import read_hf_config
 from sgc_runtime.model.gguf_file import open_gguf
 from sgc_runtime.model.llama import LayerWeights, LlamaModel, ModelWeights
+from sgc_runtime.model.mlp import DenseMlp, Mlp
 from sgc_runtime.model.number_format import pick_dtype
 from sgc_runtime.model.products import Products
 from sgc_runtime.model.rope import rope_frequencies
@@ -128,7 +129,7 @@ class _Assembly:
 
     def _layer(self, index: int) -> LayerWeights:
         config, products, stem = self._config, self._products, f"model.layers.{index}."
-        attention, mlp = stem + "self_attn.", stem + "mlp."
+        attention = stem + "self_attn."
         qkv = [attention + f"{part}_proj" for part in "qkv"]
         return LayerWeights(
             input_norm=products.tensor(stem + "input_layernorm.weight"),
@@ -137,6 +138,12 @@ class _Assembly:
             k_norm=products.tensor(attention + "k_norm.weight") if config.qk_norm else None,
             out=products.linear([attention + "o_proj"], config.out_bias),
             mlp_norm=products.tensor(stem + "post_attention_layernorm.weight"),
-            gate_up=products.linear([mlp + "gate_proj", mlp + "up_proj"], config.mlp_bias),
-            down=products.linear([mlp + "down_proj"], config.mlp_bias),
+            mlp=self._mlp(stem + "mlp."),
+        )
+
+    def _mlp(self, stem: str) -> Mlp:
+        products, bias = self._products, self._config.mlp_bias
+        return DenseMlp(
+            gate_up=products.linear([stem + "gate_proj", stem + "up_proj"], bias),
+            down=products.linear([stem + "down_proj"], bias),
         )

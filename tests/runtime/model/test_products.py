@@ -19,6 +19,7 @@ from sgc_runtime.engine.options import EngineOptions
 from sgc_runtime.model import products
 from sgc_runtime.model.converted import Converted
 from sgc_runtime.model.loader import LoadedModel, load_model
+from sgc_runtime.model.mlp import DenseMlp
 
 needs_products = pytest.mark.skipif(
     not can_group(torch.device("cpu"), torch.bfloat16), reason="no integer products here"
@@ -44,8 +45,12 @@ def logits(loaded: LoadedModel) -> torch.Tensor:
 
 def forms(loaded: LoadedModel) -> set[type[Linear]]:
     weights = loaded.model._weights
-    layers = [(layer.qkv, layer.out, layer.gate_up, layer.down) for layer in weights.layers]
-    return {type(form) for form in [*sum(layers, ()), weights.head]}
+    found = {type(weights.head)}
+    for layer in weights.layers:
+        assert isinstance(layer.mlp, DenseMlp)
+        products = (layer.qkv, layer.out, layer.mlp.gate_up, layer.mlp.down)
+        found |= {type(form) for form in products}
+    return found
 
 
 def error(loaded: LoadedModel, reference: LoadedModel) -> float:
