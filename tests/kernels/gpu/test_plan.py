@@ -126,7 +126,7 @@ def test_unshared_rows_are_split_until_there_is_enough_to_do() -> None:
     plan = Planner(_rules()).plan([0] * 64, [2048] * 64)
     assert not plan.launch.wide
     assert not plan.launch.few
-    assert plan.launch.own >= 256
+    assert plan.launch.own >= 128
     assert plan.launch.tokens == 64
 
 

@@ -23,6 +23,7 @@ from sgc_kernels.gpu.attention.tuning import DEFAULT, Tuning
 from sgc_kernels.gpu.attention.wide import attend_wide
 
 _FEW_ROWS = 16
+_FEW_WIDE = 64  # programs
 _COPIES = 4  # host buffers, so that the next step's may be written while the last one's travels
 _Grid = tuple[int, int]
 _Kernel = Callable[..., Any]
@@ -33,6 +34,7 @@ class Forms:
     """How a model's kernels are compiled: constants of a launch."""
 
     wide: dict[int, dict[str, Any]]  # by tile
+    wide_many: dict[int, dict[str, Any]]  # where there are more programs than half the SMs
     few: dict[str, Any]
     own: dict[int, dict[str, Any]]  # by tokens
     merge: dict[str, Any]
@@ -175,7 +177,9 @@ class DecodeAttention:
         return out
 
     def _wide(self, arrays: tuple[torch.Tensor, ...], launch: Launch) -> None:
-        self._attend(attend_wide, 0, launch.wide, arrays, self.forms.wide[launch.tile])
+        many = launch.wide * self.shape.num_kv_heads > _FEW_WIDE
+        forms = self.forms.wide_many if many else self.forms.wide
+        self._attend(attend_wide, 0, launch.wide, arrays, forms[launch.tile])
 
     def _narrow(self, arrays: tuple[torch.Tensor, ...], launch: Launch) -> None:
         self._attend(attend_narrow, 1, launch.few, arrays, self.forms.few)
@@ -286,17 +290,25 @@ def _forms(shape: AttentionShape) -> Forms:
     few = max(16, _pad(group))
     own = max(8, _pad(group))
     wide_tokens = 16 if exact else (32 if big else 64)
-    warps = 4 if big else 2
+    narrow = 16 if exact else 64
+    wide = {
+        64: {**attend, **_sizes(64, wide_tokens, 3, 4)},
+        128: {**attend, **_sizes(128, wide_tokens, 3, 8)},
+    }
+    if exact or big or own > 8:
+        warps = 4 if big else 2
+        few_form = _sizes(few, narrow, 2, warps)
+        own_forms = {16: _sizes(own, 16, 2, 1), 64: _sizes(own, narrow, 2, warps)}
+        wide_many = wide
+    else:  # what was fastest (see `Tuning`); bounds on registers let more programs live on an SM
+        few_form = _sizes(few, 32, 2, 1)
+        own_forms = {16: {**_sizes(own, 16, 2, 1), "maxnreg": 128}, 64: _sizes(own, 64, 2, 4)}
+        wide_many = {tile: {**form, "maxnreg": 168} for tile, form in wide.items()}
     return Forms(
-        wide={
-            64: {**attend, **_sizes(64, wide_tokens, 3, 4)},
-            128: {**attend, **_sizes(128, wide_tokens, 3, 8)},
-        },
-        few={**attend, **_sizes(few, 16 if exact else 64, 2, warps)},
-        own={
-            16: {**attend, **_sizes(own, 16, 2, 1)},
-            64: {**attend, **_sizes(own, 16 if exact else 64, 2, warps)},
-        },
+        wide=wide,
+        wide_many=wide_many,
+        few={**attend, **few_form},
+        own={tokens: {**attend, **form} for tokens, form in own_forms.items()},
         merge={**model, "SOME_HEADS": 4, "AT_ONCE": 4, "num_warps": 1},
         merge_long={**model, "SOME_HEADS": 1, "AT_ONCE": 8, "num_warps": 1},
     )

@@ -19,10 +19,10 @@ class Tuning:
     bytes_per_us: float = 4.1e6  # of own spans
     # Own spans are split where there are too few programs to keep the memory busy.
     enough_programs: int = 1056
-    narrow_programs: int = 2048
+    narrow_programs: int = 1200
     least_programs: int = 528
     least_narrow: int = 256
-    most_narrow: int = 512
+    most_narrow: int = 1024
     # Steps of 16 tokens up to this many own tokens, of 64 above.
     short: int = 160
     least_shared: int = 16  # tokens; a shorter span costs more in partial results than it saves
