@@ -27,12 +27,15 @@ class BackendSettings:
     dtype: Literal["float32", "bfloat16", "float16"] | None = _setting(
         None, "number format of the model; by default what the machine is fast in"
     )
-    device: str = _setting("cpu", "where the model runs", "D")
+    device: str = _setting("cpu", "where the model runs: cpu, cuda or cuda:N", "D")
     weights: Literal["auto", "dense", "int4", "int8"] = _setting(
         "auto", "integers of the file itself, never any, or round to 4 or 8 bits"
     )
     kv_tokens: int | None = _setting(None, "tokens that the KV cache holds", "N")
     kv_memory: str | None = _setting(None, "the same as a size, for example 2GB", "SIZE")
+    memory_share: float = _setting(
+        0.9, "on a GPU: part of the free memory that the engine takes in all", "X"
+    )
     seam: Literal["canonical", "splice"] = _setting(
         "canonical", "encode the last tokens before a text anew, or never"
     )
@@ -42,6 +45,29 @@ class BackendSettings:
     )
     cache: bool = _setting(True, "do not keep the KV of prefixes for later calls")
     jump: bool = _setting(True, "compute text that a constraint forces token by token")
+    attention: Literal["auto", "triton", "flashinfer", "torch"] = _setting(
+        "auto", "kernels that attend: the device's own, or these (the first two on a GPU)"
+    )
+    kv_dtype: Literal["auto", "fp8"] = _setting(
+        "auto", "on a GPU: keep keys and values as the model computes them, or in 8 bits"
+    )
+    deterministic: bool = _setting(
+        False, "let no other call, nothing cached and no cut of a prompt change a bit of a result"
+    )
+    overlap: bool | None = _setting(
+        None, "prepare a step while the one before is computed; by default on a GPU"
+    )
+    graphs: bool = _setting(True, "on a GPU: launch every kernel of a step one by one")
+    graph_memory: str | None = _setting(
+        None, "on a GPU: what recorded steps may take, for example 1GB", "SIZE"
+    )
+    max_graph_tokens: int = _setting(256, "on a GPU: record steps of up to so many tokens", "N")
+    mixed_tokens: int | None = _setting(
+        None, "prompt tokens that a step computes at most while others generate", "N"
+    )
+    process: Literal["auto", "on", "off"] = _setting(
+        "auto", "run the engine in a process of its own; auto: on a GPU"
+    )
 
 
 def make_backend(settings: BackendSettings) -> Backend:

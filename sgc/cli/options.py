@@ -46,6 +46,8 @@ def _option(field: Field[Any], hint: Any) -> Decorator:
         value = not field.default  # the flag says what is not the case without it
         names = (field.name, f"--{flag}" if value else f"--no-{flag}")
         return click.option(*names, is_flag=True, flag_value=value, type=bool, **shared)
+    if hint == bool | None:  # whether it holds is decided elsewhere, unless one of both is given
+        return click.option(f"--{flag}/--no-{flag}", field.name, type=bool, **shared)
     flag = f"--{flag}"
     shared["metavar"] = field.metadata.get("metavar") or None
     per_node = field.metadata.get("per_node")

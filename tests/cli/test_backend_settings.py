@@ -13,7 +13,15 @@ from sgc.cli.backend import BackendSettings, fetch
 from sgc.testing import RecordingBackend
 from sgc_ir.errors import BackendError
 from sgc_runtime.backends.local import LocalBackend
-from sgc_runtime.engine.options import ORDERS, SEAMS, WEIGHTS, EngineOptions
+from sgc_runtime.engine.options import (
+    ATTENTIONS,
+    KV_DTYPES,
+    ORDERS,
+    PROCESSES,
+    SEAMS,
+    WEIGHTS,
+    EngineOptions,
+)
 from sgc_runtime.model.number_format import DTYPES
 
 ONLY_IN_PYTHON = {"max_running", "prefill_tokens", "reserve", "priorities", "claims"}
@@ -38,12 +46,20 @@ def test_the_default_model_is_that_of_the_backend() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "values"), [("order", ORDERS), ("seam", SEAMS), ("weights", WEIGHTS)]
+    ("name", "values"),
+    [
+        ("order", ORDERS),
+        ("seam", SEAMS),
+        ("weights", WEIGHTS),
+        ("attention", ATTENTIONS),
+        ("kv_dtype", KV_DTYPES),
+        ("process", PROCESSES),
+    ],
 )
 def test_flags_allow_the_values_that_the_engine_allows(name: str, values: tuple[str, ...]) -> None:
     assert texts(HINTS[name]) == set(values)
     for value in values:
-        EngineOptions(**{name: value})
+        EngineOptions(device="cuda", **{name: value})
     with pytest.raises(BackendError, match=f"{name}='other'"):
         EngineOptions(**{name: "other"})
 

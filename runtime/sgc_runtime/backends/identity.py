@@ -25,6 +25,13 @@ NEUTRAL = frozenset(
         "priorities",
         "claims",
         "jump",
+        "memory_share",
+        "mixed_tokens",
+        "overlap",
+        "graphs",
+        "graph_memory",
+        "max_graph_tokens",
+        "process",
     }
 )
 _PACKAGES = ("torch", "llvmlite", "tokenizers", "jinja2")  # llvmlite: how kernels round

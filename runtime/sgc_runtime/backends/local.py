@@ -50,8 +50,8 @@ class LocalBackend:
             dtype=dtype, device=device, kv_tokens=kv_tokens, kv_memory=kv_memory, **options
         )
         self.model = os.fspath(model)
-        weights = self._options.weights
-        rounding = [part for part in (dtype, weights if weights != "auto" else None) if part]
+        forms = (dtype, self._options.weights, self._options.kv_dtype)
+        rounding = [form for form in forms if form not in (None, "auto")]
         self.name = ":".join(["local", self.model, *rounding])
         self._lock = threading.RLock()
         self._tokenizer: Tokenizer | None = None

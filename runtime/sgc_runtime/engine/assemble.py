@@ -48,8 +48,8 @@ class LoadedEngine:
         num_slots = pool_tokens(config, dtype, device, options.kv_tokens, options.kv_memory)
         settings = EngineConfig(
             kv_tokens=num_slots,
-            max_running=options.max_running,
-            prefill_tokens=options.prefill_tokens,
+            max_running=options.max_running or 128,
+            prefill_tokens=options.prefill_tokens or 1024,
             reserve=options.reserve,
             order=options.order,
             priorities=options.priorities,

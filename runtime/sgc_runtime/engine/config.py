@@ -15,6 +15,7 @@ class EngineConfig:
         kv_tokens: slots of the KV pool.
         max_running: sequences that are computed at once.
         prefill_tokens: prompt tokens that one step computes at most (longer prompts are cut).
+        mixed_tokens: the same for a step in which others decode; None: as many.
         score_tokens: tokens whose logits one step computes for scorings at most; each takes the
             memory of a vocabulary in float32.
         max_prefill_streak: prefill steps in a row before one carries the decoding rows along; 0:
@@ -39,12 +40,14 @@ class EngineConfig:
         cache: keep prefixes for later requests.
         jump: ids that a constraint forces are computed together with what stands before them,
             not one a step.
+        overlap: begin a step before the tokens of the one before it are known to the host.
         stats_tokens: prompt positions that are remembered for `optimal_hit_rate`.
     """
 
     kv_tokens: int
     max_running: int = 128
     prefill_tokens: int = 1024
+    mixed_tokens: int | None = None
     score_tokens: int = 256
     max_prefill_streak: int = 0
     reserve: float = 0.5
@@ -58,4 +61,5 @@ class EngineConfig:
     turn_tokens: int = 16_384
     cache: bool = True
     jump: bool = True
+    overlap: bool = False
     stats_tokens: int = 5_000_000
