@@ -32,6 +32,7 @@ NEUTRAL = frozenset(
         "graph_memory",
         "max_graph_tokens",
         "process",
+        "profile",
     }
 )
 _PACKAGES = ("torch", "llvmlite", "tokenizers", "jinja2")  # llvmlite: how kernels round

@@ -59,6 +59,7 @@ class EngineOptions:
         graph_memory: what those may take, as for `kv_memory`.
         max_graph_tokens: steps of more tokens are not recorded.
         process: run the engine in a process of its own: `on`, `off`, or `auto`: on a GPU.
+        profile: keep where the time of the steps goes, see `profile`; it comes with `stats`.
     """
 
     dtype: str | None = None
@@ -85,6 +86,7 @@ class EngineOptions:
     graph_memory: int | str | None = None
     max_graph_tokens: int = 256
     process: str = "auto"
+    profile: bool = False
 
     def __post_init__(self) -> None:
         if self.kv_tokens is not None and self.kv_memory is not None:
