@@ -93,6 +93,10 @@ class Request:
             chunk (the last ids, if any).
         closing: the gen has ended, but for log-probabilities that are to be computed.
         aside: nothing is computed for it until more is found out about its constraint (`slices`).
+        pending: 1 while an id behind its tokens is being sampled, which is not known yet; else 0.
+        flight: how often it has left the flight: what was begun for it before is not its any more.
+        num_tabled: leading slots that the device's table holds as they are in `slots`. The runner
+            raises it, to `end` of the last chunk at most; whoever changes slots lowers it.
     """
 
     def __init__(
@@ -133,6 +137,7 @@ class Request:
         self.forced: list[bool] = []
         self.logprobs: list[TokenLogprobs | None] = []
         self.closing = self.aside = False
+        self.pending = self.flight = self.num_tabled = 0
         # Logits that the last ids were chosen by, where log-probabilities are asked for.
         self._logits: deque[torch.Tensor] = deque(maxlen=_MOST_TAKEN_BACK)
 
@@ -149,6 +154,11 @@ class Request:
     def num_target(self) -> int:
         """Tokens to compute before the next sampling, or before the scoring is complete."""
         return self.num_tokens - self.closing
+
+    @property
+    def num_ahead(self) -> int:
+        """`num_target`, and the id that is being sampled."""
+        return self.num_tokens - self.closing + self.pending
 
     @property
     def num_linear(self) -> int:

@@ -29,6 +29,11 @@ class Chunk(NamedTuple):
     end: int
 
     @property
+    def is_pending(self) -> bool:
+        """Whether its last id was sampled and is not known yet."""
+        return self.end > self.request.num_tokens
+
+    @property
     def num_scored(self) -> int:
         """Tokens whose logits a scoring wants."""
         scoring = self.request.scoring

@@ -140,7 +140,7 @@ def make_step_input(chunks: Sequence[Chunk], device: torch.device) -> StepInput:
     lengths = np.array([c.end - c.start for c in chunks], np.int64)
     rows = np.concatenate([[0], np.cumsum(lengths)])
     sequences = [sequence for c in chunks for sequence in _sequences(c)]
-    wanted = _WantedRows()
+    wanted = WantedRows()
     for chunk, row in zip(chunks, rows[:-1].tolist(), strict=True):
         wanted.add(chunk, row)
     batch = ForwardBatch(
@@ -176,8 +176,8 @@ def _positions(chunk: Chunk) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 _Rows = list[np.ndarray[tuple[int], np.dtype[np.int64]]]
 
 
-class _WantedRows:
-    """The rows of a step whose logits are wanted, for what."""
+class WantedRows:
+    """The rows of a step whose logits are wanted, for what; see `StepInput`."""
 
     def __init__(self) -> None:
         self.sampling: list[Request] = []
@@ -198,7 +198,7 @@ class _WantedRows:
             first = max(chunk.start, request.scoring.trie.first_row)
             _note(self.scoring, self._score_rows, chunk, row, first, chunk.end)
             return
-        if chunk.end == request.num_target and not request.closing:
+        if chunk.end == request.num_ahead and not request.closing:
             self.sampling.append(request)
             self._last_rows.append(np.array([row + chunk.end - chunk.start - 1]))
         unrecorded = request.first_unrecorded
