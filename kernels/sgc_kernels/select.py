@@ -10,6 +10,7 @@ import torch
 
 from sgc_kernels.attention.spec import AttentionBackend
 from sgc_kernels.linear import Linear
+from sgc_kernels.moe import Experts
 from sgc_kernels.weights.grouped import PackedWeight
 
 Table = tuple[torch.Tensor, torch.Tensor]
@@ -33,6 +34,7 @@ class Kernels:
     add_rms_norm: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor]
     rotary_table: Callable[[torch.Tensor, torch.Tensor, float, torch.dtype], Table]
     silu_mul: Callable[[torch.Tensor], torch.Tensor]
+    moe: Callable[[torch.Tensor, Experts], torch.Tensor]
     turn_and_store: Callable[
         [torch.Tensor, Table, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor
     ]
@@ -135,6 +137,7 @@ def _select_plain(device: torch.device, dtype: torch.dtype) -> Kernels:
     from sgc_kernels.attention.torch_ref import TorchAttention
     from sgc_kernels.kv_store import norm_turn_and_store, turn_and_store
     from sgc_kernels.linear import PackedLinear, PlainLinear, can_pack
+    from sgc_kernels.moe import moe
     from sgc_kernels.norm import add_rms_norm, rms_norm
     from sgc_kernels.rotary import rotary_table
     from sgc_kernels.weights.grouped import GroupedLinear, can_group
@@ -147,6 +150,7 @@ def _select_plain(device: torch.device, dtype: torch.dtype) -> Kernels:
         add_rms_norm=add_rms_norm,
         rotary_table=rotary_table,
         silu_mul=silu_mul,
+        moe=moe,
         turn_and_store=turn_and_store,
         norm_turn_and_store=norm_turn_and_store,
     )

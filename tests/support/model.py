@@ -68,6 +68,19 @@ def tiny_config(kind: str) -> transformers.PretrainedConfig:
         return qwen2(**SIZES, **windows)
     if kind == "qwen3":
         return transformers.Qwen3Config(**SIZES, head_dim=16)
+    if kind == "mixtral":
+        return transformers.MixtralConfig(**SIZES, num_local_experts=5)
+    if kind == "mixtral windows":
+        one = {"num_local_experts": 3, "num_experts_per_tok": 1}
+        return transformers.MixtralConfig(**SIZES, **one, sliding_window=9)
+    if kind == "qwen3 moe":  # the second layer is dense
+        own = {"head_dim": 16, "moe_intermediate_size": 24, "mlp_only_layers": [1]}
+        experts = {"num_experts": 8, "num_experts_per_tok": 3, "norm_topk_prob": True}
+        return transformers.Qwen3MoeConfig(**SIZES, **own, **experts)
+    if kind == "qwen3 moe, windows, biases, each second layer, all shares":
+        own = {"use_sliding_window": True, "sliding_window": 7, "attention_bias": True}
+        experts = {"num_experts": 6, "num_experts_per_tok": 2, "decoder_sparse_step": 2}
+        return transformers.Qwen3MoeConfig(**SIZES, **own, **experts, moe_intermediate_size=40)
     raise AssertionError(kind)
 
 
@@ -82,6 +95,10 @@ KINDS = (
     "qwen2",
     "qwen2 windows",
     "qwen3",
+    "mixtral",
+    "mixtral windows",
+    "qwen3 moe",
+    "qwen3 moe, windows, biases, each second layer, all shares",
 )
 
 

@@ -14,9 +14,13 @@ ARCHITECTURES = {
     "MistralForCausalLM": "llama",
     "Qwen2ForCausalLM": "qwen2",
     "Qwen3ForCausalLM": "qwen3",
+    "MixtralForCausalLM": "llama",
+    "Qwen3MoeForCausalLM": "qwen3moe",
 }
 
-MAX_LAYERS = 10_000  # what a damaged file says beyond would be listed tensor by tensor
+# What a damaged file says beyond would be listed tensor by tensor.
+MAX_LAYERS = 10_000
+MAX_EXPERTS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,24 @@ class RopeConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class MoeConfig:
+    """Layers whose feed-forward part is a mixture of experts.
+
+    Attributes:
+        top_k: experts that compute a token.
+        intermediate_size: width of an expert.
+        renormalise: the weights of a token's experts add up to 1.
+        layers: one entry a layer: whether it has experts; the others have one network.
+    """
+
+    num_experts: int
+    top_k: int
+    intermediate_size: int
+    renormalise: bool
+    layers: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ModelConfig:
     """Sizes and switches of a decoder; frozen, made by `config_hf` and `config_gguf`.
 
@@ -52,6 +74,7 @@ class ModelConfig:
         windows: one entry a layer: a token sees itself and the `window - 1` before it; None: all.
         qkv_bias, out_bias, mlp_bias: which products have a bias.
         qk_norm: queries and keys are normalised head by head before they are turned.
+        moe: None where no layer has experts.
         eos_token_ids: ids that end a text, those of the generation config first.
     """
 
@@ -73,10 +96,14 @@ class ModelConfig:
     mlp_bias: bool = False
     qk_norm: bool = False
     eos_token_ids: tuple[int, ...] = field(default=())
+    moe: MoeConfig | None = None
 
     @property
     def attention_scale(self) -> float:
         return float(self.head_dim**-0.5)
+
+    def has_experts(self, layer: int) -> bool:
+        return self.moe is not None and self.moe.layers[layer]
 
 
 def check_sizes(config: ModelConfig, place: Path) -> None:
@@ -90,4 +117,9 @@ def check_sizes(config: ModelConfig, place: Path) -> None:
         raise ModelError(
             f"{place}: head_dim is {config.head_dim}, expected an even number: "
             "fetch the model again"
+        )
+    if config.moe is not None and config.moe.top_k > config.moe.num_experts:
+        raise ModelError(
+            f"{place}: num_experts_per_tok is {config.moe.top_k}, expected at most the "
+            f"{config.moe.num_experts} experts: fetch the model again"
         )

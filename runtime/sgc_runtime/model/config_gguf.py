@@ -11,7 +11,7 @@ from sgc_runtime.model.gguf_file import GgufFile
 
 # MistralForCausalLM is written as "llama" too; what differs between them lies in the tensors.
 _ARCHITECTURES = {"llama": "LlamaForCausalLM"} | {
-    gguf: hf for hf, gguf in ARCHITECTURES.items() if gguf != "llama"
+    gguf: hf for hf, gguf in ARCHITECTURES.items() if gguf in ("qwen2", "qwen3")
 }
 ROPE_DIVISORS = "rope_freqs.weight"
 
@@ -67,7 +67,10 @@ def _architecture(file: GgufFile) -> tuple[str, Fields]:
     own = {k.removeprefix(prefix): v for k, v in file.metadata.items() if k.startswith(prefix)}
     fields = Fields(own, file.path)
     if fields.get("expert_count"):
-        raise ModelError(f"{file.path}: mixtures of experts are not supported: give a dense model")
+        raise ModelError(
+            f"{file.path}: mixtures of experts are not read from GGUF files: give the model's "
+            "Hugging Face directory"
+        )
     return _ARCHITECTURES[stem], fields
 
 

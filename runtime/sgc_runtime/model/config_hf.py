@@ -8,16 +8,31 @@ from pathlib import Path
 from typing import Any
 
 from sgc_ir.errors import ModelError
-from sgc_runtime.model.config import ARCHITECTURES, MAX_LAYERS, ModelConfig, RopeConfig
+from sgc_runtime.model.config import (
+    ARCHITECTURES,
+    MAX_EXPERTS,
+    MAX_LAYERS,
+    ModelConfig,
+    MoeConfig,
+    RopeConfig,
+)
 
 _MODEL_TYPES = {
     "llama": "LlamaForCausalLM",
     "mistral": "MistralForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
+    "mixtral": "MixtralForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
 }
 # What transformers takes where the file is silent.
-_MAX_POSITIONS = {"LlamaForCausalLM": 2048, "MistralForCausalLM": 131_072}
+_MAX_POSITIONS = {
+    "LlamaForCausalLM": 2048,
+    "MistralForCausalLM": 131_072,
+    "MixtralForCausalLM": 131_072,
+}
+_RMS_EPS = {"MixtralForCausalLM": 1e-5}
+_ROPE_THETA = {"MixtralForCausalLM": 1e6}
 _QWEN_MAX_POSITIONS = 32_768
 _WINDOW = 4096
 _QWEN_WINDOW_LAYERS = 28
@@ -40,8 +55,8 @@ def read_hf_config(folder: Path) -> ModelConfig:
         "max_position_embeddings", _MAX_POSITIONS.get(architecture, _QWEN_MAX_POSITIONS)
     )
     qwen3, qwen2 = architecture == "Qwen3ForCausalLM", architecture == "Qwen2ForCausalLM"
-    llama = architecture == "LlamaForCausalLM"
-    attention_bias = (llama or qwen3) and fields.flag("attention_bias", False)
+    llama, qwen3_moe = architecture == "LlamaForCausalLM", architecture == "Qwen3MoeForCausalLM"
+    attention_bias = (llama or qwen3 or qwen3_moe) and fields.flag("attention_bias", False)
     return ModelConfig(
         architecture=architecture,
         num_layers=num_layers,
@@ -52,15 +67,16 @@ def read_hf_config(folder: Path) -> ModelConfig:
         head_dim=fields.integer("head_dim", 128 if qwen3 else hidden_size // num_heads),
         vocab_size=fields.integer("vocab_size"),
         max_positions=max_positions,
-        rms_eps=fields.number("rms_norm_eps", 1e-6),
-        rope=_rope(fields, max_positions),
+        rms_eps=fields.number("rms_norm_eps", _RMS_EPS.get(architecture, 1e-6)),
+        rope=_rope(fields, max_positions, _ROPE_THETA.get(architecture, 10_000.0)),
         tie_embeddings=fields.flag("tie_word_embeddings", False),
         windows=_windows(fields, architecture, num_layers),
         qkv_bias=qwen2 or attention_bias,
         out_bias=attention_bias,
         mlp_bias=llama and fields.flag("mlp_bias", False),
-        qk_norm=qwen3,
+        qk_norm=qwen3 or qwen3_moe,
         eos_token_ids=_eos_token_ids(fields, folder),
+        moe=_moe(fields, architecture, num_layers),
     )
 
 
@@ -149,13 +165,17 @@ def _refuse_unsupported(fields: Fields) -> None:
 def _windows(fields: Fields, architecture: str, num_layers: int) -> tuple[int | None, ...]:
     if architecture == "LlamaForCausalLM":
         return (None,) * num_layers
-    if architecture == "MistralForCausalLM":
+    if architecture == "MixtralForCausalLM" and fields.get("sliding_window") is None:
+        return (None,) * num_layers
+    if architecture in ("MistralForCausalLM", "MixtralForCausalLM"):
         if _explicit_null(fields, "sliding_window"):
             return (None,) * num_layers
         return (fields.integer("sliding_window", _WINDOW),) * num_layers
     if not fields.flag("use_sliding_window", False) or _explicit_null(fields, "sliding_window"):
         return (None,) * num_layers
     window = fields.integer("sliding_window", _WINDOW)
+    if architecture == "Qwen3MoeForCausalLM":
+        return (window,) * num_layers
     kinds = fields.get("layer_types")
     if kinds is None:
         first = fields.get("max_window_layers")
@@ -173,7 +193,36 @@ def _explicit_null(fields: Fields, key: str) -> bool:
     return key in fields.values and fields.values[key] is None
 
 
-def _rope(fields: Fields, max_positions: int) -> RopeConfig:
+def _moe(fields: Fields, architecture: str, num_layers: int) -> MoeConfig | None:
+    if architecture == "MixtralForCausalLM":
+        return MoeConfig(
+            num_experts=fields.integer("num_local_experts", 8, most=MAX_EXPERTS),
+            top_k=fields.integer("num_experts_per_tok", 2),
+            intermediate_size=fields.integer("intermediate_size"),
+            renormalise=True,
+            layers=(True,) * num_layers,
+        )
+    if architecture != "Qwen3MoeForCausalLM":
+        return None
+    key = "num_experts" if fields.get("num_local_experts") is None else "num_local_experts"
+    return MoeConfig(
+        num_experts=fields.integer(key, 128, most=MAX_EXPERTS),
+        top_k=fields.integer("num_experts_per_tok", 8),
+        intermediate_size=fields.integer("moe_intermediate_size", 768),
+        renormalise=fields.flag("norm_topk_prob", False),
+        layers=_layers_with_experts(fields, num_layers),
+    )
+
+
+def _layers_with_experts(fields: Fields, num_layers: int) -> tuple[bool, ...]:
+    """Every so many layers one, unless it is listed as dense."""
+    dense, every = fields.get("mlp_only_layers") or [], fields.integer("decoder_sparse_step", 1)
+    if not isinstance(dense, list) or not all(type(layer) is int for layer in dense):
+        raise fields.wrong("mlp_only_layers", "a list of layers")
+    return tuple(i not in dense and (i + 1) % every == 0 for i in range(num_layers))
+
+
+def _rope(fields: Fields, max_positions: int, theta: float) -> RopeConfig:
     """From `rope_parameters`, or the older `rope_scaling` with `rope_theta` beside it."""
     stated = fields.get("rope_scaling") or fields.get("rope_parameters") or {}
     if not isinstance(stated, dict):
@@ -191,7 +240,7 @@ def _rope(fields: Fields, max_positions: int) -> RopeConfig:
     attention = rope.get("attention_factor")
     return RopeConfig(
         kind=str(kind),
-        theta=rope.number("rope_theta", 10_000.0),
+        theta=rope.number("rope_theta", theta),
         factor=factor,
         original_max_positions=original,
         low_freq_factor=rope.number("low_freq_factor", 1.0),

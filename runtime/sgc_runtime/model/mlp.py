@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 
 from sgc_kernels.linear import Linear
+from sgc_kernels.moe import Experts
 from sgc_kernels.select import Kernels
 
 
@@ -28,3 +29,13 @@ class DenseMlp:
 
     def __call__(self, x: torch.Tensor, kernels: Kernels) -> torch.Tensor:
         return self.down(kernels.silu_mul(self.gate_up(x)))
+
+
+@dataclass(frozen=True, slots=True)
+class MoeMlp:
+    """A few networks of many for each token."""
+
+    experts: Experts
+
+    def __call__(self, x: torch.Tensor, kernels: Kernels) -> torch.Tensor:
+        return kernels.moe(x, self.experts)

@@ -1,0 +1,67 @@
+"""A mixture of experts in plain torch: a router gives each token to a few gated networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from sgc_kernels.activation import silu_mul
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """Weights of a layer's experts, one number format and device.
+
+    Attributes:
+        router: `[experts, hidden]`.
+        gate_up: `[experts, 2 * width, hidden]`, the gates' rows first.
+        down: `[experts, hidden, width]`.
+        top_k: experts a token, at most as many as there are.
+        renormalise: the weights of a token's experts add up to 1, not those of all experts.
+    """
+
+    router: torch.Tensor
+    gate_up: torch.Tensor
+    down: torch.Tensor
+    top_k: int
+    renormalise: bool
+
+
+def route(x: torch.Tensor, experts: Experts) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which experts compute a token, likeliest first, and their weights.
+
+    Args:
+        x: `[T, hidden]`.
+
+    Returns:
+        Experts `[T, top_k]` int64 and weights `[T, top_k]` float32: shares of a softmax in float32.
+    """
+    shares = torch.nn.functional.linear(x, experts.router).softmax(-1, dtype=torch.float32)
+    weights, chosen = shares.topk(experts.top_k, dim=-1)
+    return chosen, weights / weights.sum(-1, keepdim=True) if experts.renormalise else weights
+
+
+def moe(x: torch.Tensor, experts: Experts) -> torch.Tensor:
+    """The weighted sum of what each token's experts give.
+
+    A token's sum is float32, in the order of the experts' numbers.
+
+    Args:
+        x: `[T, hidden]`.
+    """
+    chosen, weights = route(x, experts)
+    pairs = chosen.flatten().sort(stable=True)
+    counts = torch.bincount(pairs.values, minlength=experts.router.shape[0]).tolist()
+    out = torch.zeros(x.shape, dtype=torch.float32, device=x.device)
+    shares = weights.flatten()
+    linear = torch.nn.functional.linear
+    for number, places in enumerate(pairs.indices.split_with_sizes(counts)):
+        if not len(places):
+            continue
+        tokens = places // experts.top_k
+        inner = silu_mul(linear(x[tokens], experts.gate_up[number]))
+        outer = linear(inner, experts.down[number])
+        # A token has an expert once, so no place is written twice.
+        out.index_add_(0, tokens, outer * shares[places, None])
+    return out.to(x.dtype)
