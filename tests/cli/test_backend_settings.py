@@ -73,7 +73,7 @@ def test_a_backend_that_the_program_has_set_fetches_its_own_model(
         asked.append(name)
         return Path(name)
 
-    monkeypatch.setattr("sgc_runtime.backends.local.resolve", resolve)
+    monkeypatch.setattr("sgc_runtime.backends.model_source.resolve", resolve)
     own = LocalBackend(tmp_path / "own.gguf")
     for backend in (own, RecordingBackend(own, tmp_path / "record")):
         fetch(backend, quiet=True)

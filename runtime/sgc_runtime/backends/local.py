@@ -7,24 +7,23 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from sgc_ir.errors import BackendError
 from sgc_ir.params import CallResult
+from sgc_runtime.backends.model_source import ModelSource, texts_of
 from sgc_runtime.engine.options import EngineOptions
 from sgc_runtime.engine.stream import TokenStream
-from sgc_runtime.executor.backend import BackendStream, Call, ChatTemplate, Media, Piece
+from sgc_runtime.executor.backend import BackendStream, Call, Piece
 from sgc_runtime.models import DEFAULT_MODEL, resolve
-from sgc_runtime.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:  # brings in torch, which programs without model calls need not wait for
     from sgc_runtime.engine.assemble import LoadedEngine
-    from sgc_runtime.engine.seams import Seams
 
 
-class LocalBackend:
+class LocalBackend(ModelSource):
     """Runs a model in this process. Tokenizer and model load when they are first needed.
 
     Args:
@@ -46,31 +45,15 @@ class LocalBackend:
         kv_memory: int | str | None = None,
         **options: Any,
     ) -> None:
-        self._options = EngineOptions(
-            dtype=dtype, device=device, kv_tokens=kv_tokens, kv_memory=kv_memory, **options
+        super().__init__(
+            model,
+            EngineOptions(
+                dtype=dtype, device=device, kv_tokens=kv_tokens, kv_memory=kv_memory, **options
+            ),
         )
-        self.model = os.fspath(model)
-        forms = (dtype, self._options.weights, self._options.kv_dtype)
-        rounding = [form for form in forms if form not in (None, "auto")]
-        self.name = ":".join(["local", self.model, *rounding])
-        self._lock = threading.RLock()
-        self._tokenizer: Tokenizer | None = None
-        self._seams: Seams | None = None
         self._loading: Future[LoadedEngine] | None = None
         self._load_seconds = 0.0
         self._closed = False
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The model's tokenizer. Raises ModelError if it cannot be loaded."""
-        with self._lock:
-            if self._tokenizer is None:
-                self._tokenizer = load_tokenizer(resolve(self.model))
-            return self._tokenizer
-
-    @property
-    def chat_template(self) -> ChatTemplate:
-        return self.tokenizer.chat_template
 
     @property
     def vocab_size(self) -> int | None:
@@ -78,36 +61,8 @@ class LocalBackend:
         loaded = self._loaded()
         return loaded.vocab_size if loaded is not None else None
 
-    async def seams(self) -> Seams:
-        """How text joins ids; known without the model. Raises ModelError."""
-        if self._seams is None:
-            return await asyncio.to_thread(self._own_seams)
-        return self._seams
-
-    def _own_seams(self) -> Seams:
-        from sgc_runtime.engine.seams import Seams
-
-        with self._lock:
-            if self._seams is None:
-                self._seams = Seams(self.tokenizer, self._options.seam)
-            return self._seams
-
     def open(self) -> BackendStream:
         return LocalStream(self, TokenStream())
-
-    def identity(self) -> Mapping[str, Any]:
-        """What results depend on, for a journal: plain data. Raises ModelError."""
-        from sgc_runtime.backends.identity import local_identity
-
-        return local_identity(resolve(self.model), self._options)
-
-    def fetch(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Have the model's files on this machine. Raises ModelError.
-
-        Args:
-            progress: called with the bytes so far and in all.
-        """
-        resolve(self.model, progress)
 
     def load(self) -> None:
         """Load the model now. Raises ModelError or BackendError if that cannot be done."""
@@ -163,7 +118,7 @@ class LocalBackend:
             from sgc_runtime.engine.assemble import load_engine
 
             loaded = load_engine(resolve(self.model), self.tokenizer, self._options)
-            loaded.seams = self._own_seams()  # one memory of what was encoded
+            loaded.seams = self.own_seams()  # one memory of what was encoded
         except BaseException as error:  # whatever it is, those who wait must hear of it
             self._loading.set_exception(error)
             return
@@ -194,14 +149,11 @@ class LocalStream:
         return ids
 
     def append(self, pieces: Sequence[Piece]) -> None:
-        texts = []
-        for piece in pieces:
-            if isinstance(piece, Media):
-                raise BackendError(
-                    f"the local engine does not take {piece.kind}s yet; use a backend that does"
-                )
-            texts.append(piece)
-        self._tokens.append(texts)
+        self._tokens.append(texts_of(pieces))
+
+    def encode(self) -> None:
+        """Encode what was appended, as a gen does first. Raises ModelError and BackendError."""
+        self._tokens.resolve(self._backend.own_seams())
 
     async def generate(self, call: Call) -> list[CallResult]:
         if call.params.distribution == "exact":
