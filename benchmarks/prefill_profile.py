@@ -77,23 +77,23 @@ def profile(model: Any, shape: Shape, repetitions: int) -> dict[str, Any]:
 def _run(model: Any, batch: Any, pool: Any) -> dict[str, float]:
     """Seconds by part of one forward. What is measured is put around the model's own members."""
     spent: dict[str, float] = {}
-    weights, kernels = model._weights, model._kernels
+    weights, kernels = model.weights, model.kernels
     layers = [
         replace(
             _with_timed(layer, PRODUCTS, spent), mlp=_with_timed(layer.mlp, MLP_PRODUCTS, spent)
         )
         for layer in weights.layers
     ]
-    model._weights = replace(weights, layers=layers, head=_timed("head", weights.head, spent))
+    model.weights = replace(weights, layers=layers, head=_timed("head", weights.head, spent))
     operations = {n: _timed(n, getattr(kernels, n), spent) for n in OPERATIONS}
     attention = _TimedAttention(kernels.attention, spent)
-    model._kernels = replace(kernels, attention=attention, **operations)
+    model.kernels = replace(kernels, attention=attention, **operations)
     try:
         begin = time.perf_counter()
         model.forward(batch, pool)
         total = time.perf_counter() - begin
     finally:
-        model._weights, model._kernels = weights, kernels
+        model.weights, model.kernels = weights, kernels
     return {**spent, "rest": total - sum(spent.values()), "total": total}
 
 

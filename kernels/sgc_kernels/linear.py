@@ -26,11 +26,19 @@ class PlainLinear:
     """The reference: `x @ weight.T + bias`; weight `[out, in]`, bias `[out]` or None."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
-        self._weight = weight
-        self._bias = bias
+        self.weight = weight
+        self.bias = bias
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.linear(x, self._weight, self._bias)
+        return torch.nn.functional.linear(x, self.weight, self.bias)
+
+
+def float32_product(linear: Linear, x: torch.Tensor) -> torch.Tensor:
+    """`linear(x)` in float32; on a GPU without the rounding to 16 bits that makes logits tie."""
+    if type(linear) is PlainLinear and linear.bias is None and x.device.type == "cuda":
+        if x.dtype != torch.float32:
+            return torch.mm(x, linear.weight.t(), out_dtype=torch.float32)
+    return linear(x).to(torch.float32)
 
 
 class PackedLinear:

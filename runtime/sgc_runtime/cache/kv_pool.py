@@ -39,10 +39,11 @@ class SlotAllocator:
 
 
 class KVPool:
-    """The tensors of all layers, each `[num_slots, num_kv_heads, head_dim]`.
+    """The tensors of all layers, each `[num_slots + spare, num_kv_heads, head_dim]`.
 
     Memory is reserved at once; on a CPU the operating system hands out a page when a slot of it
-    is first written.
+    is first written. The `spare` slots are never handed out: what must be written somewhere, and
+    is never read, goes there.
     """
 
     def __init__(
@@ -53,8 +54,9 @@ class KVPool:
         head_dim: int,
         dtype: torch.dtype,
         device: torch.device,
+        spare: int = 0,
     ) -> None:
-        shape = (num_layers, num_slots, num_kv_heads, head_dim)
+        shape = (num_layers, num_slots + spare, num_kv_heads, head_dim)
         self.num_slots = num_slots
         self.k: Sequence[torch.Tensor] = _zeros(shape, dtype, device).unbind(0)
         self.v: Sequence[torch.Tensor] = _zeros(shape, dtype, device).unbind(0)

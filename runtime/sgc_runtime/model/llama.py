@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from sgc_kernels.attention.spec import AttentionMeta, AttentionPlan, AttentionShape
-from sgc_kernels.linear import Linear
+from sgc_kernels.linear import Linear, float32_product
 from sgc_kernels.select import Kernels
 from sgc_runtime.model.config import ModelConfig
 from sgc_runtime.model.forward import ForwardBatch, KVTensors
@@ -57,9 +57,9 @@ class LlamaModel:
         self.config = config
         self.dtype = dtype
         self.device = device
-        self._weights = weights
-        self._kernels = kernels
-        self._shape = AttentionShape(
+        self.weights = weights
+        self.kernels = kernels
+        self.shape = AttentionShape(
             num_heads=config.num_heads,
             num_kv_heads=config.num_kv_heads,
             head_dim=config.head_dim,
@@ -74,24 +74,49 @@ class LlamaModel:
         Returns:
             `[L, vocab]` float32 logits of the rows `batch.logit_rows`, in their order.
         """
-        weights, kernels, eps = self._weights, self._kernels, self.config.rms_eps
-        plan = kernels.attention.plan(_attention_meta(batch), self._shape)
-        table = kernels.rotary_table(
-            batch.positions, weights.inv_freq, weights.rope_scale, self.dtype
-        )
-        residual = weights.embedding.index_select(0, batch.input_ids)
+        plan = self.kernels.attention.plan(_attention_meta(batch), self.shape)
+        tokens = (batch.input_ids, batch.positions, batch.out_slots)
+        return self.logits(self.hidden(*tokens, plan, kv, batch.logit_rows))
+
+    def hidden(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        out_slots: torch.Tensor,
+        plan: AttentionPlan,
+        kv: KVTensors,
+        wanted: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The layers alone, by any plan of attention.
+
+        Args:
+            ids, positions, out_slots: `[T]` int64, see `ForwardBatch`.
+            wanted: `[L]` int64, rows of T; None: all.
+
+        Returns:
+            `[L, hidden]`, normalised: what the head takes.
+        """
+        weights, kernels, eps = self.weights, self.kernels, self.config.rms_eps
+        table = kernels.rotary_table(positions, weights.inv_freq, weights.rope_scale, self.dtype)
+        residual = weights.embedding.index_select(0, ids)
         x = kernels.rms_norm(residual, weights.layers[0].input_norm, eps)
         norms_behind = [*(layer.input_norm for layer in weights.layers[1:]), weights.norm]
         for i, (layer, norm_behind) in enumerate(zip(weights.layers, norms_behind, strict=True)):
-            x = layer.out(self._attention(i, layer, x, table, plan, batch.out_slots, kv))
-            if i + 1 == len(weights.layers):  # from here on only wanted rows matter
-                x, residual = x[batch.logit_rows], residual[batch.logit_rows]
+            x = layer.out(self._attention(i, layer, x, table, plan, out_slots, kv))
+            if wanted is not None and i + 1 == len(weights.layers):
+                x, residual = x[wanted], residual[wanted]  # from here on only these matter
                 if x.shape[0] == 0:
-                    return torch.empty(0, self.config.vocab_size, device=self.device)
+                    return x
             x = kernels.add_rms_norm(x, residual, layer.mlp_norm, eps)
             x = layer.mlp(x, kernels)
             x = kernels.add_rms_norm(x, residual, norm_behind, eps)
-        return weights.head(x).to(torch.float32)
+        return x
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """`[L, hidden]` of `hidden` to `[L, vocab]` float32."""
+        if hidden.shape[0] == 0:
+            return torch.empty(0, self.config.vocab_size, device=self.device)
+        return float32_product(self.weights.head, hidden)
 
     def _attention(
         self,
@@ -104,7 +129,7 @@ class LlamaModel:
         kv: KVTensors,
     ) -> torch.Tensor:
         """`x` `[T, hidden]` to the heads' outputs `[T, num_heads * head_dim]`."""
-        config, kernels = self.config, self._kernels
+        config, kernels = self.config, self.kernels
         q_heads, kv_heads = config.num_heads, config.num_kv_heads
         qkv = layer.qkv(x).view(-1, q_heads + 2 * kv_heads, config.head_dim)
         keys, values = kv.k[index], kv.v[index]
@@ -119,5 +144,10 @@ class LlamaModel:
 
 def _attention_meta(batch: ForwardBatch) -> AttentionMeta:
     return AttentionMeta(
-        batch.qo_indptr, batch.kv_indptr, batch.kv_slots, batch.kv_ends, batch.grows
+        batch.qo_indptr,
+        batch.kv_indptr,
+        batch.kv_slots,
+        batch.kv_ends,
+        batch.grows,
+        batch.shared,
     )

@@ -148,3 +148,9 @@ def test_pool_shapes_and_bytes() -> None:
     assert pool.k[0].shape == (7, 2, 4)
     held = sum(t.numel() * t.element_size() for t in (*pool.k, *pool.v))
     assert held == 7 * bytes_per_token(3, 2, 4, torch.bfloat16)
+
+
+def test_spare_slots_lie_behind_the_others() -> None:
+    pool = KVPool(1, 7, 2, 4, torch.float32, torch.device("cpu"), spare=1)
+    assert pool.num_slots == 7
+    assert pool.k[0].shape == pool.v[0].shape == (8, 2, 4)

@@ -44,7 +44,7 @@ def logits(loaded: LoadedModel) -> torch.Tensor:
 
 
 def forms(loaded: LoadedModel) -> set[type[Linear]]:
-    weights = loaded.model._weights
+    weights = loaded.model.weights
     found = {type(weights.head)}
     for layer in weights.layers:
         assert isinstance(layer.mlp, DenseMlp)
@@ -97,7 +97,7 @@ def test_both_forms_where_dense_is_faster_for_many_rows(
     both = load_model(gguf_file, "bfloat16")
     assert forms(both) == {ByRowsLinear}
     dense = load_model(gguf_file, "bfloat16", weights="dense")
-    qkv, dense_qkv = (m.model._weights.layers[0].qkv for m in (both, dense))
+    qkv, dense_qkv = (m.model.weights.layers[0].qkv for m in (both, dense))
     x = torch.randn(5, 64).bfloat16()
     assert torch.equal(qkv(x), dense_qkv(x))
     assert not torch.equal(qkv(x[:4]), dense_qkv(x[:4]))
@@ -108,7 +108,7 @@ def test_shapes_that_do_not_fit_stay_dense(tmp_path: Path) -> None:
     folder = saved(tiny_model("llama"), tmp_path / "m")
     if can_group(torch.device("cpu"), torch.bfloat16):
         loaded = load_model(folder, "bfloat16", weights="int8")
-        assert type(loaded.model._weights.head) is not GroupedLinear
+        assert type(loaded.model.weights.head) is not GroupedLinear
         assert error(loaded, load_model(folder, "float32")) < 0.2
 
 
