@@ -11,17 +11,19 @@ from pathlib import Path
 import torch
 
 from sgc_ir.errors import ModelError
+from sgc_kernels.moe import Experts
 from sgc_kernels.select import select_kernels
 from sgc_runtime.model.config import ModelConfig, check_sizes
 from sgc_runtime.model.config_gguf import read_gguf_config
 from sgc_runtime.model.config_hf import read_hf_config
+from sgc_runtime.model.devices import find_device, use_device
 from sgc_runtime.model.gguf_file import open_gguf
 from sgc_runtime.model.llama import LayerWeights, LlamaModel, ModelWeights
-from sgc_runtime.model.mlp import DenseMlp, Mlp
+from sgc_runtime.model.mlp import DenseMlp, Mlp, MoeMlp
 from sgc_runtime.model.number_format import pick_dtype
 from sgc_runtime.model.products import Products
 from sgc_runtime.model.rope import rope_frequencies
-from sgc_runtime.model.weights import WeightSource, check_weights
+from sgc_runtime.model.weights import WeightSource, check_weights, expert_names
 from sgc_runtime.model.weights_gguf import GgufSource, rope_divisors
 from sgc_runtime.model.weights_safetensors import SafetensorsSource
 
@@ -60,15 +62,19 @@ def load_model(
             device cannot be had.
     """
     place = Path(path)
-    where = _device(device)
+    where = find_device(device)
+    use_device(where)
     number_format = pick_dtype(dtype, where)
     config, source = _open(place)
     check_sizes(config, place)
     check_weights(config, source)
+    if config.moe is not None and weights in ("int4", "int8"):
+        raise ModelError(f"weights={weights}: experts are not rounded: leave weights at auto")
     group = config.num_heads // config.num_kv_heads
     kernels = select_kernels(where, number_format, config.head_dim, group)
     products = Products(source, kernels, where, number_format, weights, kept_in)
     loaded = _Assembly(config, products, where).build()
+    products.finish()
     # Beside the first calls, which are not to wait for the disk; not lost when the process ends.
     threading.Thread(target=products.converted.save, name="sgc-keep", daemon=False).start()
     model = LlamaModel(config, loaded, kernels, number_format, where)
@@ -89,18 +95,6 @@ def _open(place: Path) -> tuple[ModelConfig, WeightSource]:
     return config, GgufSource(file, config)
 
 
-def _device(device: str | torch.device) -> torch.device:
-    try:
-        found = torch.device(device)
-    except RuntimeError as error:
-        raise ModelError(f"unknown device {str(device)!r}: give cpu, cuda or cuda:N") from error
-    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise ModelError(f"device {found} is not to be had here: give cpu or another index")
-    if found.type not in ("cpu", "cuda"):
-        raise ModelError(f"device {found} is not supported: give cpu, cuda or cuda:N")
-    return found
-
-
 class _Assembly:
     """Puts tensors together into the weights that the model computes with."""
 
@@ -113,7 +107,9 @@ class _Assembly:
         config, products = self._config, self._products
         inv_freq, scale = rope_frequencies(config.rope, config.head_dim)
         # Reading, dequantising and packing release the interpreter lock for most of their time.
-        with ThreadPoolExecutor(max_workers=torch.get_num_threads()) as pool:
+        with ThreadPoolExecutor(
+            torch.get_num_threads(), "sgc-load", use_device, (self._device,)
+        ) as pool:
             embedding = pool.submit(products.tensor, f"{_EMBEDDING}.weight")
             head_name = _EMBEDDING if config.tie_embeddings else _HEAD
             head = pool.submit(products.linear, [head_name], False, is_head=True)
@@ -138,8 +134,20 @@ class _Assembly:
             k_norm=products.tensor(attention + "k_norm.weight") if config.qk_norm else None,
             out=products.linear([attention + "o_proj"], config.out_bias),
             mlp_norm=products.tensor(stem + "post_attention_layernorm.weight"),
-            mlp=self._mlp(stem + "mlp."),
+            mlp=self._experts(stem) if config.has_experts(index) else self._mlp(stem + "mlp."),
         )
+
+    def _experts(self, stem: str) -> Mlp:
+        moe, names = self._config.moe, expert_names(self._config)
+        assert moe is not None, "the layer has experts"
+
+        def stacked(*parts: str) -> torch.Tensor:
+            each = range(moe.num_experts)
+            return self._products.stacked([[stem + names.of(i, p) for p in parts] for i in each])
+
+        router = self._products.tensor(stem + names.router)
+        gate_up, down = stacked(names.gate, names.up), stacked(names.down)
+        return MoeMlp(Experts(router, gate_up, down, moe.top_k, moe.renormalise))
 
     def _mlp(self, stem: str) -> Mlp:
         products, bias = self._products, self._config.mlp_bias

@@ -14,6 +14,7 @@ from sgc_kernels.select import Kernels
 from sgc_kernels.weights.by_rows import ByRowsLinear, grouped_rows
 from sgc_kernels.weights.grouped import GroupedWeight, PackedWeight, fits, pack, quantize, stack
 from sgc_runtime.model.converted import Converted
+from sgc_runtime.model.upload import Upload
 from sgc_runtime.model.weights import WeightSource
 
 HEAD_BITS = 8  # the least that the output head is rounded to
@@ -52,7 +53,7 @@ class Products:
             )
         self._source = source
         self._kernels = kernels
-        self._device = device
+        self._upload = Upload(device)
         self._dtype = dtype
         self._weights = weights if source.has_integers or weights != "auto" else "dense"
         self._limit: int | None = None
@@ -77,18 +78,35 @@ class Products:
             return self._dense(tensors, biases)
         return self._grouped(weight, tensors, biases, is_head)
 
+    def stacked(self, names: Sequence[Sequence[str]]) -> torch.Tensor:
+        """Matrices of equal width in the model's number format, on its device: those of an inner
+        list below each other, `[lists, rows of a list, width]`; each list has the same shapes."""
+        shapes = [self._source.shapes()[name] for name in names[0]]
+        rows, width = [shape[0] for shape in shapes], shapes[0][1]
+        stack = self._upload.empty((len(names), sum(rows), width), self._dtype)
+        for parts, whole in zip(names, stack, strict=True):
+            for part, place in zip(parts, whole.split(rows), strict=True):
+                self._upload.fill(place, self._source.load(part))
+        return stack
+
     def tensor(self, name: str) -> torch.Tensor:
         """A tensor in the model's number format, on its device."""
         return self.converted.tensor(name, functools.partial(self._tensor, name))
 
     def _tensor(self, name: str) -> torch.Tensor:
+        return self._upload.tensor(self._on_host(name), self._dtype)
+
+    def _on_host(self, name: str) -> torch.Tensor:
         weight = self._source.grouped(name) if self._source.has_integers else None
-        if weight is not None:
-            return weight.dequantized(self._dtype).to(self._device)
-        return self._source.load(name).to(self._device, self._dtype)
+        return self._source.load(name) if weight is None else weight.dequantized(self._dtype)
 
     def _dense(self, names: Sequence[str], bias: torch.Tensor | None) -> Linear:
-        return self._kernels.linear(torch.cat([self._tensor(name) for name in names]), bias)
+        whole = self._upload.stacked([self._on_host(name) for name in names], self._dtype)
+        return self._kernels.linear(whole, bias)
+
+    def finish(self) -> None:
+        """Wait until all that was made has arrived on the device."""
+        self._upload.finish()
 
     def _grouped(
         self, weight: PackedWeight, names: Sequence[str], bias: torch.Tensor | None, is_head: bool

@@ -186,7 +186,7 @@ def test_shards(tmp_path: Path) -> None:
         ({"dtype": torch.float64}, "number format 'torch.float64' is not supported"),
         ({"device": "tpu9"}, "unknown device 'tpu9'"),
         ({"device": "meta"}, "device meta is not supported"),
-        ({"device": f"cuda:{torch.cuda.device_count()}"}, "is not to be had here"),
+        ({"device": f"cuda:{torch.cuda.device_count()}"}, "is not to be had"),
     ],
 )
 def test_options(options: dict[str, Any], words: str, folder: Path) -> None:
