@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from sgc_kernels.attention.spec import AttentionBackend
+from sgc_kernels.attention.rows import RowAttention
+from sgc_kernels.attention.spec import AttentionBackend, AttentionShape
 from sgc_kernels.linear import Linear
 from sgc_kernels.moe import Experts
+from sgc_kernels.step import StepTensors
 from sgc_kernels.weights.grouped import PackedWeight
 
 Table = tuple[torch.Tensor, torch.Tensor]
@@ -19,6 +21,17 @@ _ON_GPU = ("triton", "flashinfer")
 ATTENTIONS = ("auto", "torch", *_ON_GPU)
 
 _LOG = logging.getLogger("sgc")
+
+
+@dataclass(frozen=True, slots=True)
+class RowKernels:
+    """What steps over a slot table need besides; see `sgc_kernels.step`, `attention.rows`."""
+
+    # By the model's shape, most rows of a step, device and window. None: the attention that was
+    # asked for has no such form.
+    attention: Callable[[AttentionShape, int, torch.device, int | None], RowAttention] | None
+    prepare_step: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, StepTensors], None]
+    fill_table: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +54,7 @@ class Kernels:
     norm_turn_and_store: Callable[
         [torch.Tensor, Table, float, Table, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor
     ]
+    rows: RowKernels
 
 
 def select_kernels(
@@ -73,14 +87,20 @@ def select_kernels(
         kernels = _with_triton(kernels, device, attention)
     elif device.type == "cpu":
         kernels = _with_compiled(kernels, dtype, head_dim, group)
-    return replace(kernels, attention=reference) if attention == "torch" else kernels
+    if attention == "torch":
+        kernels = replace(kernels, attention=reference)
+    if device.type == "cuda" and attention in ("torch", "flashinfer"):
+        kernels = replace(kernels, rows=replace(kernels.rows, attention=None))
+    return kernels
 
 
 def _with_triton(plain: Kernels, device: torch.device, attention: str) -> Kernels:
     try:
         from sgc_kernels.gpu.activation import silu_mul
+        from sgc_kernels.gpu.attention.decode import DecodeAttention
         from sgc_kernels.gpu.norm import add_rms_norm, rms_norm
         from sgc_kernels.gpu.rotary import norm_turn_and_store, turn_and_store
+        from sgc_kernels.gpu.step import fill_table, prepare_step, rotary_table
     except ImportError as error:
         if attention in _ON_GPU:
             raise
@@ -91,9 +111,11 @@ def _with_triton(plain: Kernels, device: torch.device, attention: str) -> Kernel
         attention=_attention_on_gpu(device, attention),
         rms_norm=rms_norm,
         add_rms_norm=add_rms_norm,
+        rotary_table=rotary_table,
         silu_mul=silu_mul,
         turn_and_store=turn_and_store,
         norm_turn_and_store=norm_turn_and_store,
+        rows=RowKernels(DecodeAttention, prepare_step, fill_table),
     )
 
 
@@ -134,12 +156,14 @@ def _with_compiled(plain: Kernels, dtype: torch.dtype, head_dim: int, group: int
 
 def _select_plain(device: torch.device, dtype: torch.dtype) -> Kernels:
     from sgc_kernels.activation import silu_mul
+    from sgc_kernels.attention.rows import TorchRows
     from sgc_kernels.attention.torch_ref import TorchAttention
     from sgc_kernels.kv_store import norm_turn_and_store, turn_and_store
     from sgc_kernels.linear import PackedLinear, PlainLinear, can_pack
     from sgc_kernels.moe import moe
     from sgc_kernels.norm import add_rms_norm, rms_norm
     from sgc_kernels.rotary import rotary_table
+    from sgc_kernels.step import fill_table, prepare_step
     from sgc_kernels.weights.grouped import GroupedLinear, can_group
 
     return Kernels(
@@ -153,4 +177,5 @@ def _select_plain(device: torch.device, dtype: torch.dtype) -> Kernels:
         moe=moe,
         turn_and_store=turn_and_store,
         norm_turn_and_store=norm_turn_and_store,
+        rows=RowKernels(TorchRows, prepare_step, fill_table),
     )

@@ -27,7 +27,8 @@ class StepTensors:
         def numbers(dtype: torch.dtype) -> torch.Tensor:
             return torch.zeros(tokens, dtype=dtype, device=device)
 
-        return cls(*(numbers(torch.int64) for _ in range(4)), numbers(torch.int32))
+        ids, positions, out_slots, starts = (numbers(torch.int64) for _ in range(4))
+        return cls(ids, positions, out_slots, starts, numbers(torch.int32))
 
     def first(self, tokens: int) -> StepTensors:
         """The first entries, in the same memory."""
@@ -50,11 +51,11 @@ def prepare_step(
             one that was chosen last for the row. Tokens differ in row or position, but for
             padding.
         table: `[rows, max_context]` int32: the slots of each row's context.
-        last_ids: `[rows]` int64.
+        last_ids: `[rows]` int64; -1 counts as 0.
     """
     row, slot, position, token = (numbers[:, i].long() for i in range(NUMBERS))
     table[row, position] = slot.int()
-    out.ids.copy_(torch.where(token < 0, last_ids[row], token))
+    out.ids.copy_(torch.where(token < 0, last_ids[row].clamp(min=0), token))
     out.positions.copy_(position)
     out.out_slots.copy_(slot)
     out.starts.copy_(row * table.shape[1])

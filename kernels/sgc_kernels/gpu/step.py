@@ -34,6 +34,8 @@ def _prepare(
     position = tl.load(numbers + at * 4 + 2, mask=inside, other=0)
     token = tl.load(numbers + at * 4 + 3, mask=inside, other=0)
     last = tl.load(last_ids + row, mask=inside & (token < 0), other=0)
+    # Where nothing could be chosen, any id will do: the row's request has failed.
+    last = tl.maximum(last, 0)
     tl.store(ids + at, tl.where(token < 0, last, token.to(tl.int64)), mask=inside)
     tl.store(positions + at, position.to(tl.int64), mask=inside)
     tl.store(out_slots + at, slot.to(tl.int64), mask=inside)

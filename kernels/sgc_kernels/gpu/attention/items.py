@@ -45,6 +45,18 @@ class Launch:
         wide = other.wide == 0 or (self.wide >= other.wide and self.tile >= other.tile)
         return sizes and wide and self.tokens == other.tokens
 
+    def joined(self, other: Launch) -> Launch:
+        """The least launch of the same form that covers both."""
+        assert self.tokens == other.tokens, "launches of one form"
+        return Launch(
+            rows=max(self.rows, other.rows),
+            wide=max(self.wide, other.wide),
+            few=max(self.few, other.few),
+            own=max(self.own, other.own),
+            tile=max(self.tile, other.tile),
+            tokens=self.tokens,
+        )
+
     def rounded(self) -> Launch:
         """Sizes rounded up, by a quarter at most, so that few graphs serve all plans."""
         return Launch(
