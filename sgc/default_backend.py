@@ -32,6 +32,6 @@ def default_backend() -> BackendSource:
 
 
 def _load_default() -> Backend:
-    from sgc_runtime.backends.local import LocalBackend
+    from sgc_runtime.backends.engine_backend import engine_backend
 
-    return LocalBackend()
+    return engine_backend()

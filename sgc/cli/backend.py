@@ -70,17 +70,21 @@ class BackendSettings:
     )
 
 
-def make_backend(settings: BackendSettings) -> Backend:
-    """The local engine, not loaded yet. Raises CommandError for values that have no meaning."""
+def make_backend(settings: BackendSettings, profile: bool = False) -> Backend:
+    """The local engine, not loaded yet. Raises CommandError for values that have no meaning.
+
+    Args:
+        profile: keep where the time of its steps goes.
+    """
     from sgc_runtime.backends.local import LocalBackend
 
     try:
-        return LocalBackend(**asdict(settings))
+        return LocalBackend(**asdict(settings), profile=profile)
     except BackendError as error:
         raise CommandError(str(error)) from error
 
 
-def choose_backend(name: str | None, given: dict[str, Any]) -> Backend:
+def choose_backend(name: str | None, given: dict[str, Any], profile: bool = False) -> Backend:
     """The backend that the program's file has set with `sgc.set_default_backend`, unless flags
     ask for the local engine; else the local engine."""
     from sgc.default_backend import default_backend
@@ -88,7 +92,7 @@ def choose_backend(name: str | None, given: dict[str, Any]) -> Backend:
     preset = default_backend().backend
     if preset is not None and name is None and not given:
         return preset
-    return make_backend(BackendSettings(**given))
+    return make_backend(BackendSettings(**given), profile)
 
 
 def fetch(backend: Backend, quiet: bool) -> None:
