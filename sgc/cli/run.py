@@ -31,6 +31,12 @@ from sgc.settings import RunSettings
 )
 @click.option("--stats", type=PATH, metavar="S.json", help="Write the numbers of the run.")
 @click.option(
+    "--profile",
+    is_flag=True,
+    help="Show where the time of the engine's steps went, on the host and on the GPU; with -o OUT "
+    "also in OUT.profile.json.",
+)
+@click.option(
     "--resume",
     is_flag=True,
     help="Go on with a run that was broken off or had rows that failed. Nodes that had finished "

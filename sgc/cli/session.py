@@ -26,6 +26,7 @@ from sgc.cli.output import (
     standard_output,
     writing,
 )
+from sgc.cli.profile import profile_path, report
 from sgc.cli.programs import load_module, split_name
 from sgc.cli.progress import Display, FailureNotes, make_display
 from sgc.cli.recording import recording, replaying
@@ -73,6 +74,7 @@ class Request:
     replay: Path | None
     full_text: bool
     quiet: bool
+    profile: bool
     journal: JournalOptions
 
 
@@ -110,8 +112,10 @@ def _backend(request: Request) -> Backend:
             raise CommandError(
                 "--record together with --replay", "drop one: a replay makes no new calls"
             )
+        if request.profile:
+            raise CommandError("--profile together with --replay", "drop one: no step is computed")
         return replaying(request.replay, request.backend, request.engine)
-    backend = choose_backend(request.backend, request.engine)
+    backend = choose_backend(request.backend, request.engine, request.profile)
     if request.record is None:
         return backend
     return recording(backend, request.record, append=request.journal.resume)
@@ -177,9 +181,11 @@ def _check_paths(request: Request) -> None:
     taken["output"] = request.output
     check_output(request.stats, taken)
     check_output(request.record, {**taken, "--stats file": request.stats})
+    taken |= {"statistics": request.stats, "record": request.record}
+    check_output(profile_path(request.output, request.profile), taken)
     journal = journal_path(request.output)
     own = [] if journal is None else journal_files(journal)
-    for what, path in {**taken, "statistics": request.stats, "record": request.record}.items():
+    for what, path in taken.items():
         for file in own:
             if path is not None and is_same_file(file, path):
                 raise CommandError(f"the journal {file} is the {what}", "write to another file")
@@ -229,6 +235,9 @@ class _Session:
         if self._journal is None or not self._journal.resumed:  # else other nodes ran before
             self._job.end()
         self._write_stats()
+        if self._request.profile:
+            path = profile_path(self._request.output, wanted=True)
+            report(self._backend.stats(), path, self._request.quiet)
         return FAILED if self._tally.failed else OK
 
     def _open_output(self) -> RowOutput:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SCORE_TOKENS = 256
+
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
@@ -48,7 +50,7 @@ class EngineConfig:
     max_running: int = 128
     prefill_tokens: int = 1024
     mixed_tokens: int | None = None
-    score_tokens: int = 256
+    score_tokens: int = SCORE_TOKENS
     max_prefill_streak: int = 0
     reserve: float = 0.5
     share_min_tokens: int = 4

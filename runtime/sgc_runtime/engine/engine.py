@@ -11,9 +11,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import torch
+
 from sgc_ir.errors import BackendError
 from sgc_runtime.engine.core import EngineCore, broken
+from sgc_runtime.engine.profile import NO_PROFILE, Profiling
 from sgc_runtime.engine.request import Outcome, Request, State
+from sgc_runtime.model.devices import use_device
 
 Post = partial[None]
 
@@ -26,12 +30,23 @@ class Engine:
     `Request.on_done` and a watcher's `on_text` are called in the engine's thread; they hand over
     with `post`, which gathers a step's results into one call to each event loop.
 
+    Args:
+        device: what `core` computes on, where that is to be told to the thread.
+        profile: keeps where the time of the steps goes.
+
     Attributes:
         is_busy: whether it steps, for those who are to delay no step.
     """
 
-    def __init__(self, core: EngineCore) -> None:
+    def __init__(
+        self,
+        core: EngineCore,
+        device: torch.device | None = None,
+        profile: Profiling = NO_PROFILE,
+    ) -> None:
         self.core = core
+        self._device = device
+        self._profile = profile
         self.is_busy = False
         self._inbox: deque[Post] = deque()
         self._mail: dict[asyncio.AbstractEventLoop, list[Post]] = {}
@@ -71,6 +86,8 @@ class Engine:
     def _run(self) -> None:
         reason = BackendError("the engine was closed")
         try:
+            if self._device is not None:
+                use_device(self._device)
             self._loop()
         except Exception as exc:  # a law of the scheduler is broken: say so to all who wait
             reason = broken("the engine broke down", exc)
@@ -80,8 +97,12 @@ class Engine:
     def _loop(self) -> None:
         while self._receive(wait=not self.is_busy):
             self.is_busy = True
-            self.is_busy = self.core.step()
-            self._deliver()
+            with self._profile.step():
+                self.is_busy = self.core.step()
+                with self._profile.span("output"):
+                    self._deliver()
+            if not self.is_busy:
+                self._profile.rest()
 
     def _receive(self, wait: bool) -> bool:
         """Carry out what was sent; False when the engine closes."""
