@@ -1,0 +1,432 @@
+"""Which experts compute a token, and its rows in order of their expert: made on the device, so that
+a captured graph serves any choice.
+
+A pair is a token with one of its experts, number `token * top_k + j`. Pairs are sorted by expert
+with tokens in order (a counting sort: a token has an expert once, so its place among the pairs of
+an expert is a running count). Products walk the sorted pairs in blocks of `block` rows of one
+expert; their list is as long as the worst case needs, the rest of it is marked empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+from sgc_kernels.moe import Experts
+
+_TILE = 4096  # numbers of a program: tokens times experts
+_MOST_TOKENS = 32  # of a program
+_FEW_TOKENS = 64  # up to so many are sorted by one program
+_LISTED = 32  # blocks that a program lists at once
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """The choice of a step, on the device.
+
+    Attributes:
+        experts: `[T, top_k]` int32.
+        weights: `[T, top_k]` float32.
+        order: `[T * top_k]` int32, pairs by expert; None: not asked for.
+        table: `[3, max_blocks]` int32: expert of a block (-1: it is empty), its first place in
+            `order`, and where the places of its expert end.
+        block: rows of a block.
+    """
+
+    experts: torch.Tensor
+    weights: torch.Tensor
+    order: torch.Tensor | None
+    table: torch.Tensor | None
+    block: int
+
+
+@triton.jit(do_not_specialize=["tokens"])
+def _scores(
+    x: tl.tensor,
+    router: tl.tensor,
+    scores: tl.tensor,
+    tokens: tl.tensor,
+    x_stride: tl.tensor,
+    EXPERTS: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    TOKENS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    STEP: tl.constexpr,
+    PDL: tl.constexpr,
+) -> None:
+    if PDL:
+        gdc_launch_dependents()
+    token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
+    expert = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.arange(0, STEP)
+    exists = (expert < EXPERTS)[:, None]
+    rows = x + tl.where(token < tokens, token, 0).to(tl.int64)[:, None] * x_stride + column[None, :]
+    places = router + expert[:, None] * HIDDEN + column[None, :]
+    sums = tl.zeros([TOKENS, BLOCK], dtype=tl.float32)
+    for first in range(0, HIDDEN, STEP):
+        within = (first + column < HIDDEN)[None, :]
+        row = tl.load(rows + first, mask=within, other=0.0)
+        weight = tl.load(places + first, mask=exists & within, other=0.0)
+        sums = tl.dot(row, tl.trans(weight), sums, input_precision="ieee")
+    inside = (token < tokens)[:, None] & (expert < EXPERTS)[None, :]
+    tl.store(scores + token[:, None] * EXPERTS + expert[None, :], sums, mask=inside)
+
+
+@triton.jit
+def _pick(
+    scores: tl.tensor,
+    token: tl.tensor,
+    inside: tl.tensor,
+    EXPERTS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    TOP_K: tl.constexpr,
+    PLACES: tl.constexpr,
+    RENORMALISE: tl.constexpr,
+) -> tl.tensor:
+    """Experts and weights `[tokens, PLACES]`, and which were chosen, `[tokens, BLOCK]` 0 or 1.
+
+    Scores that are no numbers count as the smallest, so that TOP_K different experts are found
+    whatever they are; the weights of such a token are no numbers either.
+    """
+    expert = tl.arange(0, BLOCK)[None, :]
+    place = tl.arange(0, PLACES)[None, :]
+    within = inside[:, None] & (expert < EXPERTS)
+    raw = tl.load(scores + token[:, None] * EXPERTS + expert, mask=within, other=-float("inf"))
+    key = tl.where((raw == raw) & (raw > -3e38), raw, -3e38)
+    key = tl.where(expert < EXPERTS, key, -float("inf"))
+    top = tl.max(key, axis=1)[:, None]
+    share = tl.where(expert < EXPERTS, tl.exp(raw - top), 0.0)
+    found = tl.zeros([token.shape[0], PLACES], dtype=tl.int32)
+    weight = tl.zeros([token.shape[0], PLACES], dtype=tl.float32)
+    left = key
+    for j in tl.static_range(TOP_K):
+        best = tl.max(left, axis=1)[:, None]
+        number = tl.min(tl.where(left == best, expert, BLOCK), axis=1)[:, None]
+        is_it = expert == number
+        found = tl.where(place == j, number, found)
+        own = tl.sum(tl.where(is_it, share, 0.0), axis=1)[:, None]
+        weight = tl.where(place == j, own, weight)
+        left = tl.where(is_it, -float("inf"), left)
+    chosen = tl.where((left == -float("inf")) & (expert < EXPERTS) & inside[:, None], 1, 0)
+    total = tl.sum(weight, axis=1) if RENORMALISE else tl.sum(share, axis=1)
+    total = tl.where(inside, total, 1.0)
+    return found, weight / total[:, None], chosen
+
+
+@triton.jit
+def _at(values: tl.tensor, found: tl.tensor, TOP_K: tl.constexpr) -> tl.tensor:
+    """`values` `[tokens or 1, BLOCK]` at the experts `found` `[tokens, PLACES]`."""
+    expert = tl.arange(0, values.shape[1])[None, :]
+    place = tl.arange(0, found.shape[1])[None, :]
+    result = tl.zeros(found.shape, dtype=tl.int32)
+    for j in tl.static_range(TOP_K):
+        number = tl.sum(tl.where(place == j, found, 0), axis=1)[:, None]
+        value = tl.sum(tl.where(expert == number, values, 0), axis=1)[:, None]
+        result = tl.where(place == j, value, result)
+    return result
+
+
+@triton.jit
+def _list_blocks(
+    table: tl.tensor,
+    block: tl.tensor,
+    max_blocks: tl.tensor,
+    counts: tl.tensor,
+    starts: tl.tensor,
+    EXPERTS: tl.constexpr,
+    ROWS: tl.constexpr,
+) -> None:
+    """Entries `block` `[LISTED]` of the table, from pairs and first places by expert `[BLOCK]`."""
+    expert = tl.arange(0, counts.shape[0])
+    blocks = (counts + ROWS - 1) // ROWS
+    ends = tl.cumsum(blocks, axis=0)
+    number = tl.sum(tl.where(ends[None, :] <= block[:, None], 1, 0), axis=1)
+    is_it = expert[None, :] == number[:, None]
+    start = tl.sum(tl.where(is_it, starts[None, :], 0), axis=1)
+    count = tl.sum(tl.where(is_it, counts[None, :], 0), axis=1)
+    before = tl.sum(tl.where(is_it, (ends - blocks)[None, :], 0), axis=1)
+    listed = block < max_blocks
+    tl.store(table + block, tl.where(number < EXPERTS, number, -1), mask=listed)
+    tl.store(table + max_blocks + block, start + (block - before) * ROWS, mask=listed)
+    tl.store(table + 2 * max_blocks + block, start + count, mask=listed)
+
+
+@triton.jit(do_not_specialize=["tokens", "max_blocks"])
+def _route_few(
+    scores: tl.tensor,
+    experts: tl.tensor,
+    weights: tl.tensor,
+    order: tl.tensor,
+    table: tl.tensor,
+    tokens: tl.tensor,
+    max_blocks: tl.tensor,
+    EXPERTS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    TOP_K: tl.constexpr,
+    PLACES: tl.constexpr,
+    RENORMALISE: tl.constexpr,
+    TOKENS: tl.constexpr,
+    LISTED: tl.constexpr,
+    ROWS: tl.constexpr,
+    SORT: tl.constexpr,
+    PDL: tl.constexpr,
+) -> None:
+    """All of it in one program, for at most TOKENS tokens."""
+    if PDL:
+        gdc_launch_dependents()
+        gdc_wait()
+    token = tl.arange(0, TOKENS)
+    inside = token < tokens
+    found, weight, chosen = _pick(scores, token, inside, EXPERTS, BLOCK, TOP_K, PLACES, RENORMALISE)
+    place = tl.arange(0, PLACES)[None, :]
+    pair = token[:, None] * TOP_K + place
+    is_pair = inside[:, None] & (place < TOP_K)
+    tl.store(experts + pair, found, mask=is_pair)
+    tl.store(weights + pair, weight, mask=is_pair)
+    if SORT:
+        counts = tl.sum(chosen, axis=0)
+        starts = tl.cumsum(counts, axis=0) - counts
+        before = tl.cumsum(chosen, axis=0) - chosen + starts[None, :]
+        tl.store(order + _at(before, found, TOP_K), pair, mask=is_pair)
+        for first in range(0, max_blocks, LISTED):
+            block = first + tl.arange(0, LISTED)
+            _list_blocks(table, block, max_blocks, counts, starts, EXPERTS, ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens"])
+def _choose(
+    scores: tl.tensor,
+    experts: tl.tensor,
+    weights: tl.tensor,
+    ranks: tl.tensor,
+    counts: tl.tensor,
+    tokens: tl.tensor,
+    EXPERTS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    TOP_K: tl.constexpr,
+    PLACES: tl.constexpr,
+    RENORMALISE: tl.constexpr,
+    TOKENS: tl.constexpr,
+    PDL: tl.constexpr,
+) -> None:
+    """A block of tokens: its choice, each pair's place among the block's pairs of its expert, and
+    how many those are."""
+    if PDL:
+        gdc_launch_dependents()
+        gdc_wait()
+    token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
+    inside = token < tokens
+    found, weight, chosen = _pick(scores, token, inside, EXPERTS, BLOCK, TOP_K, PLACES, RENORMALISE)
+    place = tl.arange(0, PLACES)[None, :]
+    pair = token[:, None] * TOP_K + place
+    is_pair = inside[:, None] & (place < TOP_K)
+    tl.store(experts + pair, found, mask=is_pair)
+    tl.store(weights + pair, weight, mask=is_pair)
+    rank = tl.cumsum(chosen, axis=0) - chosen
+    tl.store(ranks + pair, _at(rank, found, TOP_K), mask=is_pair)
+    tl.store(counts + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.sum(chosen, axis=0))
+
+
+@triton.jit(do_not_specialize=["blocks"])
+def _offsets(
+    counts: tl.tensor,
+    bases: tl.tensor,
+    totals: tl.tensor,
+    blocks: tl.tensor,
+    BLOCK: tl.constexpr,
+    CHUNK: tl.constexpr,
+    PDL: tl.constexpr,
+) -> None:
+    """Counts of the token blocks `[blocks, BLOCK]` to first places; one program."""
+    if PDL:
+        gdc_launch_dependents()
+        gdc_wait()
+    expert = tl.arange(0, BLOCK)
+    inner = tl.arange(0, CHUNK)
+    total = tl.zeros([BLOCK], dtype=tl.int32)
+    for first in range(0, blocks, CHUNK):
+        inside = (first + inner < blocks)[:, None]
+        at = (first + inner)[:, None] * BLOCK + expert[None, :]
+        total += tl.sum(tl.load(counts + at, mask=inside, other=0), axis=0)
+    tl.store(totals + expert, total)
+    start = tl.cumsum(total, axis=0) - total
+    for first in range(0, blocks, CHUNK):
+        inside = (first + inner < blocks)[:, None]
+        at = (first + inner)[:, None] * BLOCK + expert[None, :]
+        count = tl.load(counts + at, mask=inside, other=0)
+        tl.store(bases + at, tl.cumsum(count, axis=0) - count + start[None, :], mask=inside)
+        start += tl.sum(count, axis=0)
+
+
+@triton.jit(do_not_specialize=["tokens", "max_blocks"])
+def _place(
+    experts: tl.tensor,
+    ranks: tl.tensor,
+    bases: tl.tensor,
+    totals: tl.tensor,
+    order: tl.tensor,
+    table: tl.tensor,
+    tokens: tl.tensor,
+    max_blocks: tl.tensor,
+    EXPERTS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    TOP_K: tl.constexpr,
+    PLACES: tl.constexpr,
+    TOKENS: tl.constexpr,
+    LISTED: tl.constexpr,
+    ROWS: tl.constexpr,
+    PDL: tl.constexpr,
+) -> None:
+    """The order of a token block's pairs, and some entries of the table."""
+    if PDL:
+        gdc_launch_dependents()
+        gdc_wait()
+    number = tl.program_id(0)
+    token = number * TOKENS + tl.arange(0, TOKENS)
+    place = tl.arange(0, PLACES)[None, :]
+    pair = token[:, None] * TOP_K + place
+    is_pair = (token < tokens)[:, None] & (place < TOP_K)
+    expert = tl.load(experts + pair, mask=is_pair, other=0)
+    rank = tl.load(ranks + pair, mask=is_pair, other=0)
+    base = tl.load(bases + number * BLOCK + expert, mask=is_pair, other=0)
+    tl.store(order + base + rank, pair, mask=is_pair)
+    if number * LISTED < max_blocks:
+        counts = tl.load(totals + tl.arange(0, BLOCK))
+        starts = tl.cumsum(counts, axis=0) - counts
+        block = number * LISTED + tl.arange(0, LISTED)
+        _list_blocks(table, block, max_blocks, counts, starts, EXPERTS, ROWS)
+
+
+def most_blocks(pairs: int, experts: int, rows: int) -> int:
+    """Blocks of `rows` rows that the worst choice needs."""
+    return (pairs + min(experts, pairs) * (rows - 1)) // rows
+
+
+def route(x: torch.Tensor, experts: Experts, block: int, sort: bool, pdl: bool) -> Routes:
+    """As `sgc_kernels.moe.route`, with the order of the pairs if `sort`.
+
+    Scores are float32 and do not depend on the other rows of `x`.
+
+    Args:
+        x: `[T, hidden]`, T > 0, rows in one piece.
+        block: rows of a block of the table.
+        pdl: start kernels while the one before ends (compute capability 9.0 and later).
+    """
+    tokens, count = x.shape[0], experts.router.shape[0]
+    scores = _score(x, experts.router, pdl)
+    chosen = torch.empty((tokens, experts.top_k), dtype=torch.int32, device=x.device)
+    weights = torch.empty((tokens, experts.top_k), dtype=torch.float32, device=x.device)
+    max_blocks = most_blocks(chosen.numel(), count, block)
+    order = torch.empty(chosen.numel(), dtype=torch.int32, device=x.device) if sort else None
+    table = torch.empty((3, max_blocks), dtype=torch.int32, device=x.device) if sort else None
+    routes = Routes(chosen, weights, order, table, block)
+    options = {"launch_pdl": True} if pdl else {}
+    width = triton.next_power_of_2(count)
+    few = min(_FEW_TOKENS, max(1, 2 * _TILE // width))
+    assert sort or tokens <= few, "many tokens are sorted"
+    launch = _launch_few if tokens <= few else _launch_many
+    launch(scores, experts, routes, width, max_blocks, options)
+    return routes
+
+
+def _score(x: torch.Tensor, router: torch.Tensor, pdl: bool) -> torch.Tensor:
+    (tokens, hidden), count = x.shape, router.shape[0]
+    scores = torch.empty((tokens, count), dtype=torch.float32, device=x.device)
+    # The order in which columns are added up is the same for any block of experts.
+    block = min(16 if tokens <= 256 else 64, max(16, triton.next_power_of_2(count)))
+    step = min(256 if x.element_size() == 2 else 64, max(16, triton.next_power_of_2(hidden)))
+    _scores[(triton.cdiv(tokens, 16), triton.cdiv(count, block))](
+        x,
+        router,
+        scores,
+        tokens,
+        x.stride(0),
+        EXPERTS=count,
+        HIDDEN=hidden,
+        TOKENS=16,
+        BLOCK=block,
+        STEP=step,
+        PDL=pdl,
+        num_warps=4,
+        num_stages=4,
+    )
+    return scores
+
+
+def _launch_few(
+    scores: torch.Tensor,
+    experts: Experts,
+    routes: Routes,
+    width: int,
+    max_blocks: int,
+    options: dict[str, bool],
+) -> None:
+    tokens = scores.shape[0]
+    _route_few[(1,)](
+        scores,
+        routes.experts,
+        routes.weights,
+        routes.order,
+        routes.table,
+        tokens,
+        max_blocks,
+        EXPERTS=scores.shape[1],
+        BLOCK=width,
+        TOP_K=experts.top_k,
+        PLACES=triton.next_power_of_2(experts.top_k),
+        RENORMALISE=experts.renormalise,
+        TOKENS=max(4, triton.next_power_of_2(tokens)),
+        LISTED=_LISTED,
+        ROWS=routes.block,
+        SORT=routes.order is not None,
+        PDL=bool(options),
+        num_warps=4 if tokens * width <= 1024 else 8,
+        **options,
+    )
+
+
+def _launch_many(
+    scores: torch.Tensor,
+    experts: Experts,
+    routes: Routes,
+    width: int,
+    max_blocks: int,
+    options: dict[str, bool],
+) -> None:
+    tokens = scores.shape[0]
+    each = min(_MOST_TOKENS, max(1, _TILE // width))
+    blocks = triton.cdiv(tokens, each)
+    ranks = torch.empty_like(routes.experts)
+    counts = torch.empty((2 * blocks + 1, width), dtype=torch.int32, device=scores.device)
+    bases, totals = counts[blocks:], counts[2 * blocks :]
+    shape = {
+        "BLOCK": width,
+        "TOP_K": experts.top_k,
+        "PLACES": triton.next_power_of_2(experts.top_k),
+        "EXPERTS": scores.shape[1],
+        "TOKENS": each,
+        "PDL": bool(options),
+        **options,
+    }
+    picked = (routes.experts, routes.weights, ranks, counts)
+    _choose[(blocks,)](scores, *picked, tokens, RENORMALISE=experts.renormalise, **shape)
+    _offsets[(1,)](
+        counts,
+        bases,
+        totals,
+        blocks,
+        BLOCK=width,
+        CHUNK=each,
+        PDL=bool(options),
+        num_warps=8,
+        **options,
+    )
+    sorted_to = (routes.order, routes.table, tokens, max_blocks)
+    programs = max(blocks, triton.cdiv(max_blocks, _LISTED))
+    _place[(programs,)](
+        routes.experts, ranks, bases, totals, *sorted_to, LISTED=_LISTED, ROWS=routes.block, **shape
+    )

@@ -1,0 +1,85 @@
+"""A layer's mixture of experts on a GPU: no wait for the device, any number of tokens, and inside a
+CUDA graph as well."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import torch
+
+from sgc_kernels.gpu.moe.few import few_tokens, fits
+from sgc_kernels.gpu.moe.grouped import Tile, combine, gated_product, product
+from sgc_kernels.gpu.moe.route import route
+from sgc_kernels.moe import Experts
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Rows of a block, and the tiles of both products."""
+
+    block: int
+    gate_up: Tile
+    down: Tile
+
+
+_FEW_TOKENS = 4  # up to so many each pair reads its expert by itself
+# For 16-bit numbers by mean rows of an expert that has any (H200).
+_FORMS = (
+    (16, Form(16, Tile(64, 128, 4, 4, swap=True), Tile(64, 256, 4, 4, swap=True))),
+    (48, Form(64, Tile(64, 64, 4, 4), Tile(128, 64, 4, 4))),
+    (None, Form(128, Tile(128, 64, 8, 3), Tile(256, 64, 8, 3))),
+)
+# Whatever the number of rows: the same products in the same order.
+INVARIANT = Form(64, Tile(64, 64, 4, 4), Tile(128, 64, 4, 4))
+_FLOAT32 = Form(16, Tile(32, 32, 4, 2), Tile(32, 32, 4, 2))
+
+
+def moe(x: torch.Tensor, experts: Experts) -> torch.Tensor:
+    """As `sgc_kernels.moe.moe`; a row's result may depend by rounding on how many there are."""
+    return _run(x, experts, False)
+
+
+def invariant_moe(x: torch.Tensor, experts: Experts) -> torch.Tensor:
+    """As `moe`, bit by bit the same for a row whatever rows are beside it."""
+    return _run(x, experts, True)
+
+
+def choose_form(tokens: int, experts: Experts) -> Form:
+    """What was fastest for so many tokens."""
+    if experts.router.dtype == torch.float32:
+        return _FLOAT32
+    pairs = tokens * experts.top_k
+    mean = pairs / min(pairs, experts.router.shape[0])
+    return next(form for most, form in _FORMS if most is None or mean <= most)
+
+
+def run_form(x: torch.Tensor, experts: Experts, form: Form, pdl: bool) -> torch.Tensor:
+    """With tiles that are given."""
+    routes = route(x, experts, form.block, True, pdl)
+    inner = gated_product(x, experts.gate_up, routes, form.gate_up, pdl)
+    outer = product(inner, experts.down, routes, form.down, pdl)
+    return combine(outer, routes.weights, pdl)
+
+
+def _run(x: torch.Tensor, experts: Experts, invariant: bool) -> torch.Tensor:
+    assert x.shape[0] > 0, "there are tokens"
+    if x.stride(1) != 1:
+        x = x.contiguous()
+    pdl = has_pdl(x.device)
+    if not invariant and x.shape[0] <= _FEW_TOKENS and fits(experts):
+        return few_tokens(x, experts, route(x, experts, 1, False, pdl), pdl)
+    wide = experts.router.dtype == torch.float32
+    invariant_form = _FLOAT32 if wide else INVARIANT
+    form = invariant_form if invariant else choose_form(x.shape[0], experts)
+    return run_form(x, experts, form, pdl)
+
+
+def has_pdl(device: torch.device) -> bool:
+    """Whether kernels may start while the one before ends."""
+    return device.type == "cuda" and _capability(device.index or 0) >= (9, 0)
+
+
+@functools.cache
+def _capability(index: int) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(index)
