@@ -76,10 +76,10 @@ def make_backend(settings: BackendSettings, profile: bool = False) -> Backend:
     Args:
         profile: keep where the time of its steps goes.
     """
-    from sgc_runtime.backends.local import LocalBackend
+    from sgc_runtime.backends.engine_backend import engine_backend
 
     try:
-        return LocalBackend(**asdict(settings), profile=profile)
+        return engine_backend(**asdict(settings), profile=profile)
     except BackendError as error:
         raise CommandError(str(error)) from error
 
