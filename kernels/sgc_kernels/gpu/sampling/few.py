@@ -5,8 +5,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from sgc_kernels.gpu.sampling.row import Cuts, Excluded, Row
 from sgc_kernels.gpu.sampling.tile import of_key, order_key
-from sgc_kernels.gpu.sampling.whole_row import best_of
+from sgc_kernels.gpu.sampling.whole_row import best_of, excluded_from
 
 FEW = tl.constexpr(256)
 NOT_FEW = tl.constexpr(-2)  # there are more than that: nothing was drawn
@@ -38,15 +39,11 @@ def draw_from_few(
     floor: tl.tensor,
     few: tl.tensor,
     whole: tl.tensor,
+    row: Row,
+    cuts: Cuts,
     ranked: tl.tensor,
-    scale: tl.tensor,
-    top: tl.tensor,
     key: tl.tensor,
-    top_k: tl.tensor,
-    top_p: tl.tensor,
-    min_p: tl.tensor,
-    excluded: tl.tensor,
-    num_excluded: tl.tensor,
+    excluded: Excluded,
 ) -> tl.tensor:
     """A token of those kept, -1 where all of these are excluded; NOT_FEW where one below `floor`
     may be among them.
@@ -60,22 +57,23 @@ def draw_from_few(
     nothing = order_key(tl.full([], float("-inf"), tl.float32))
     own, token = pick_out(keys, column, floor, few, nothing)
     best = tl.sort(own, descending=True)
-    weights = tl.exp2((of_key(best) - top) * scale)
+    weights = tl.exp2((of_key(best) - row.top) * row.scale)
     rank = tl.arange(0, FEW)
-    inside = rank < tl.where(ranked, top_k, FEW)
+    inside = rank < tl.where(ranked, cuts.top_k, FEW)
     held = tl.sum(tl.where(inside, weights, 0.0), 0)
-    target = tl.where(top_p < 1.0, top_p * tl.where(ranked, held, whole), float("inf"))
+    target = tl.where(cuts.top_p < 1.0, cuts.top_p * tl.where(ranked, held, whole), float("inf"))
     before = tl.cumsum(weights, 0) - weights
     kept = inside & (before < target)
     last = tl.maximum(tl.sum(kept.to(tl.int32), 0), 1) - 1
     least = tl.maximum(tl.max(tl.where(rank == last, best, -(2**31)), 0), nothing + 1)
     # Where the nucleus has them all, more may belong to it; and some that equal `floor` may lack.
     known = ranked | (held >= target)
-    lower = tl.exp2((of_key(floor) - top) * scale)
+    lower = tl.exp2((of_key(floor) - row.top) * row.scale)
     found = tl.full([], NOT_FEW, tl.int32)
-    if (known & (least > floor)) | (lower < min_p):
+    if (known & (least > floor)) | (lower < cuts.min_p):
         mine = of_key(own)
-        some = (own >= least) & (tl.exp2((mine - top) * scale) >= min_p)
-        score, drawn = best_of(mine, token, some, scale, top, key, excluded, num_excluded)
+        some = (own >= least) & (tl.exp2((mine - row.top) * row.scale) >= cuts.min_p)
+        some = some & (excluded_from(token, excluded) == 0)
+        score, drawn = best_of(mine, token, some, row.scale, row.top, key)
         found = tl.where(score > float("-inf"), drawn, -1)
     return found

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import triton
 
-from sgc_kernels.gpu.sampling.tile import CHUNK, PART
-
+CHUNK_TOKENS = 128  # tokens whose largest logit and sum of weights are kept
+PART_TOKENS = 4096  # tokens that one program of the first pass reads
 KEPT_CHUNKS = 64  # chunks whose tokens one program holds; so many tokens a row's top-k may keep
 # without reading the row more than once
 PICKED_OUT = 256  # tokens that are sorted
@@ -65,6 +64,19 @@ class TokenMasks:
 
 
 @dataclass(frozen=True, slots=True)
+class IdTable:
+    """Where tokens are put for the step that comes next; 0 in place of none.
+
+    Attributes:
+        ids: int64, one for each place.
+        places: int32 `[rows]`: the place of each row; negative: none.
+    """
+
+    ids: torch.Tensor
+    places: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
 class TokenList:
     """Some token ids of each row.
 
@@ -99,6 +111,36 @@ class Sampled:
         return cls(torch.empty(rows, dtype=torch.int64, device=device), *numbers)
 
 
+@dataclass(frozen=True, slots=True)
+class Adjustments:
+    """Tokens whose logits change, each once in a row; tensors on the device.
+
+    Attributes:
+        starts: int32 `[rows + 1]`: entries `starts[i]` to `starts[i + 1]` are those of row i.
+        ids: int32 `[entries]`.
+        seen: int32 `[entries]`, not 0: the token occurs in prompt or sample.
+        counts: int32 `[entries]`: how often it was sampled.
+        bias: float32 `[entries]`, added at the end; minus infinity for tokens held back.
+        repetition, frequency, presence: float32 `[rows]`; 1, 0 and 0 change nothing.
+        before: float32 `[entries]`, written: the logits as they were.
+    """
+
+    starts: torch.Tensor
+    ids: torch.Tensor
+    seen: torch.Tensor
+    counts: torch.Tensor
+    bias: torch.Tensor
+    repetition: torch.Tensor
+    frequency: torch.Tensor
+    presence: torch.Tensor
+    before: torch.Tensor
+
+
+def num_parts(vocab: int) -> int:
+    """Parts that a row is read in."""
+    return -(-vocab // PART_TOKENS)
+
+
 class Workspace:
     """Memory between the programs of a call; one call at a time may use it.
 
@@ -111,8 +153,8 @@ class Workspace:
     """
 
     def __init__(self, rows: int, vocab: int, device: torch.device) -> None:
-        self.parts = triton.cdiv(vocab, PART.value)
-        chunks = self.parts * PART.value // CHUNK.value
+        self.parts = num_parts(vocab)
+        chunks = self.parts * PART_TOKENS // CHUNK_TOKENS
         self.chunk_max = torch.empty(rows, chunks, device=device)
         self.chunk_sum = torch.empty(rows, chunks, device=device)
         self.raw = torch.empty(rows, 2, self.parts, device=device)
@@ -128,4 +170,4 @@ class Workspace:
         assert logits.ndim == 2, "logits are [rows, vocab]"
         assert logits.stride(1) == 1, "a row of logits lies in one piece"
         assert len(logits) <= len(self.done), "more rows than there is memory for"
-        assert triton.cdiv(logits.shape[1], PART.value) == self.parts, "another vocabulary"
+        assert num_parts(logits.shape[1]) == self.parts, "another vocabulary"

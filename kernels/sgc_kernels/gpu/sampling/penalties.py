@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import triton
 import triton.language as tl
 
+from sgc_kernels.gpu.sampling.params import Adjustments
+
 _TINY = tl.constexpr(1e-37)  # factors are kept between these two, far from the ends of float32,
 _HUGE = tl.constexpr(1e37)  # and so is what they give
 _BLOCK = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Adjustments:
-    """Tokens whose logits change, each once in a row; tensors on the device.
-
-    Attributes:
-        starts: int32 `[rows + 1]`: entries `starts[i]` to `starts[i + 1]` are those of row i.
-        ids: int32 `[entries]`.
-        seen: int32 `[entries]`, not 0: the token occurs in prompt or sample.
-        counts: int32 `[entries]`: how often it was sampled.
-        bias: float32 `[entries]`, added at the end; minus infinity for tokens held back.
-        repetition, frequency, presence: float32 `[rows]`; 1, 0 and 0 change nothing.
-        before: float32 `[entries]`, written: the logits as they were.
-    """
-
-    starts: torch.Tensor
-    ids: torch.Tensor
-    seen: torch.Tensor
-    counts: torch.Tensor
-    bias: torch.Tensor
-    repetition: torch.Tensor
-    frequency: torch.Tensor
-    presence: torch.Tensor
-    before: torch.Tensor
 
 
 @triton.jit

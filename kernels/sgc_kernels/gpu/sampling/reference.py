@@ -5,15 +5,24 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
-from sgc_kernels.gpu.sampling.params import RowParams, Sampled, TokenList, TokenMasks
-from sgc_kernels.gpu.sampling.penalties import Adjustments
+from sgc_kernels.gpu.sampling.params import (
+    Adjustments,
+    RowParams,
+    Sampled,
+    TokenList,
+    TokenMasks,
+)
 
 _GREEDY_TEMPERATURE = 1e-6
 _HOTTEST = 1e38
-_GOLDEN = 0x9E3779B97F4A7C15
-_ALL_BITS = 0xFFFFFFFFFFFFFFFF
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+_Ints = npt.NDArray[np.int64]
+_Bits = npt.NDArray[np.uint64]
 
 
 def allowed_tokens(masks: TokenMasks | None, rows: int, vocab: int) -> torch.Tensor:
@@ -79,18 +88,23 @@ def _least_kept(
     return torch.maximum(order.values[count - 1], likely)
 
 
-def exponential_noise(seed: int, step: int, place: int) -> float:
-    """The noise of a place (a token id) under a row's seed and step."""
-    mixed = _mix(_mix(seed + _GOLDEN) ^ ((step + 1) * _GOLDEN))
-    bits = _mix(mixed + (place + 1) * _GOLDEN)
-    return -math.log1p(-max(bits, 1) * 2.0**-64) if bits < _ALL_BITS else 64 * math.log(2)
+def exponential_noise(seed: int, step: int, places: _Ints) -> npt.NDArray[np.float64]:
+    """float64: the noise of places (int64 token ids) under a row's seed and step."""
+    with np.errstate(over="ignore"):
+        mixed = _mix(_mix(_bits(seed) + _GOLDEN) ^ ((_bits(step) + np.uint64(1)) * _GOLDEN))
+        bits = _mix(mixed + (places.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+    share = np.clip(bits.astype(np.float64) * 2.0**-64, 2.0**-64, 1.0 - 2.0**-53)
+    return -np.log1p(-share)
 
 
-def _mix(x: int) -> int:
-    x &= _ALL_BITS
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & _ALL_BITS
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & _ALL_BITS
-    return x ^ (x >> 31)
+def _bits(number: int) -> _Bits:
+    return np.array(number & 0xFFFFFFFFFFFFFFFF, np.uint64)
+
+
+def _mix(x: _Bits) -> _Bits:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 def draw(
@@ -120,9 +134,9 @@ def draw(
 
 def _scores(probs: torch.Tensor, seed: int, step: int) -> torch.Tensor:
     scores = torch.full_like(probs, -math.inf)
-    for token in probs.nonzero()[:, 0].tolist():
-        noise = exponential_noise(seed, step, token)
-        scores[token] = math.log(probs[token]) - math.log(noise)
+    tokens = probs.nonzero()[:, 0]
+    noise = torch.from_numpy(exponential_noise(seed, step, tokens.numpy()))
+    scores[tokens] = probs[tokens].log() - noise.log()
     return scores
 
 

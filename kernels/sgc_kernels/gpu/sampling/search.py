@@ -8,6 +8,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from sgc_kernels.gpu.sampling.row import Row
+from sgc_kernels.gpu.sampling.tile import order_key
 from sgc_kernels.gpu.sampling.whole_row import above
 
 _SMALLEST = tl.constexpr(-(2**31))
@@ -52,30 +54,13 @@ def key_of_mass(
 
 @triton.jit
 def rank_in_row(
-    start: tl.tensor,
-    masks: tl.tensor,
-    mask_stride: tl.tensor,
-    mask_row: tl.tensor,
-    chunk_max: tl.tensor,
-    scale: tl.tensor,
-    top: tl.tensor,
-    rank: tl.tensor,
-    low: tl.tensor,
-    high: tl.tensor,
-    VOCAB: tl.constexpr,
-    NUM_WORDS: tl.constexpr,
-    CHUNKS: tl.constexpr,
-    MASKED: tl.constexpr,
+    row: Row, rank: tl.tensor, low: tl.tensor, VOCAB: tl.constexpr, WORDS: tl.constexpr
 ) -> tl.tensor:
-    """`key_of_rank` of all tokens of a row, whose largest key is `high`; `low` if fewer reach
-    it."""
-    low, high = low.to(tl.int64), high.to(tl.int64) + 1
+    """`key_of_rank` of all tokens of a row; `low` if fewer reach it."""
+    low, high = low.to(tl.int64), order_key(row.top).to(tl.int64) + 1
     while high - low > 1:
         middle = low + (high - low) // 2
-        count, _ = above(
-            start, masks, mask_stride, mask_row, chunk_max, scale, top, (middle - 1).to(tl.int32),
-            VOCAB, NUM_WORDS, CHUNKS, MASKED,
-        )  # fmt: skip
+        count, _ = above(row, (middle - 1).to(tl.int32), VOCAB, WORDS)
         if count >= rank:
             low = middle
         else:
@@ -85,29 +70,13 @@ def rank_in_row(
 
 @triton.jit
 def mass_in_row(
-    start: tl.tensor,
-    masks: tl.tensor,
-    mask_stride: tl.tensor,
-    mask_row: tl.tensor,
-    chunk_max: tl.tensor,
-    scale: tl.tensor,
-    top: tl.tensor,
-    target: tl.tensor,
-    low: tl.tensor,
-    high: tl.tensor,
-    VOCAB: tl.constexpr,
-    NUM_WORDS: tl.constexpr,
-    CHUNKS: tl.constexpr,
-    MASKED: tl.constexpr,
+    row: Row, target: tl.tensor, low: tl.tensor, VOCAB: tl.constexpr, WORDS: tl.constexpr
 ) -> tl.tensor:
     """The smallest number from `low` on with less than `target` above it, as `key_of_mass`."""
-    low, high = low.to(tl.int64) - 1, high.to(tl.int64)
+    low, high = low.to(tl.int64) - 1, order_key(row.top).to(tl.int64)
     while high - low > 1:
         middle = low + (high - low) // 2
-        _, mass = above(
-            start, masks, mask_stride, mask_row, chunk_max, scale, top, middle.to(tl.int32),
-            VOCAB, NUM_WORDS, CHUNKS, MASKED,
-        )  # fmt: skip
+        _, mass = above(row, middle.to(tl.int32), VOCAB, WORDS)
         if mass < target:
             high = middle
         else:

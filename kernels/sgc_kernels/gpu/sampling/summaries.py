@@ -5,18 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from sgc_kernels.gpu.sampling.sums import put_sum
-from sgc_kernels.gpu.sampling.tile import (
-    CHUNK,
-    LOG2_E,
-    PART,
-    WORD,
-    largest,
-    load_logits,
-    load_words,
-    only_allowed,
-    weights_below,
-)
+from sgc_kernels.gpu.sampling.sums import load_part
+from sgc_kernels.gpu.sampling.tile import CHUNK, LOG2_E, PART, largest, mask_of, weights_below
 
 GREEDY_TEMPERATURE = tl.constexpr(1e-6)  # below it a row takes its largest logit
 _HOTTEST = tl.constexpr(1e38)  # all tokens are alike long before
@@ -42,30 +32,17 @@ def summarise(
     raw: tl.tensor,
     allowed: tl.tensor,
     VOCAB: tl.constexpr,
-    NUM_WORDS: tl.constexpr,
+    WORDS: tl.constexpr,
     PARTS: tl.constexpr,
-    MASKED: tl.constexpr,
     STATS: tl.constexpr,
 ) -> None:
     """Largest allowed logit of each chunk, and the sum of its weights at the row's temperature;
     with STATS, what the log-probabilities need beyond that."""
     part, row = tl.program_id(0), tl.program_id(1)
-    word = part * (PART // WORD) + tl.arange(0, PART // WORD)
-    mask_row = tl.load(mask_rows + row) if MASKED else -1
-    words = load_words(masks, mask_stride, mask_row, word, NUM_WORDS, MASKED)
     start = logits + row.to(tl.int64) * stride
+    mask, bound = mask_of(masks, mask_stride, mask_rows, row, WORDS)
+    x = load_part(start, mask, bound, raw, allowed, row, part, VOCAB, WORDS, PARTS, STATS)
     scale = exponent_scale(tl.load(temperature + row))
-    if STATS:
-        x = load_logits(start, word, word >= 0, VOCAB)
-        if (mask_row >= 0) | (scale != LOG2_E):
-            put_sum(raw, row, part, x, PARTS)
-    else:
-        x = load_logits(start, word, words != 0, VOCAB)
-    if MASKED:
-        x = only_allowed(x, words)
-        if STATS:
-            if (mask_row >= 0) & (scale != LOG2_E):
-                put_sum(allowed, row, part, x, PARTS)
     x = tl.reshape(x, [PART // CHUNK, CHUNK])
     most = largest(x, 1)
     chunk = (row * PARTS + part) * (PART // CHUNK) + tl.arange(0, PART // CHUNK)

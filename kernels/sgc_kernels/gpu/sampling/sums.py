@@ -5,7 +5,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from sgc_kernels.gpu.sampling.tile import LOG2_E, weights_below
+from sgc_kernels.gpu.sampling.tile import (
+    LOG2_E,
+    load_logits,
+    load_words,
+    only_allowed,
+    part_words,
+    weights_below,
+)
 
 _NEAR = tl.constexpr(50.0)  # exponentials so much smaller than the largest one have all their bits
 
@@ -19,6 +26,37 @@ def put_sum(
     total = tl.sum(weights_below(x, top, LOG2_E))
     tl.store(sums + row * 2 * PARTS + part, top)
     tl.store(sums + (row * 2 + 1) * PARTS + part, total)
+
+
+@triton.jit
+def load_part(
+    start: tl.tensor,
+    mask: tl.tensor,
+    bound: tl.tensor,
+    raw: tl.tensor,
+    allowed: tl.tensor,
+    row: tl.tensor,
+    part: tl.tensor,
+    VOCAB: tl.constexpr,
+    WORDS: tl.constexpr,
+    PARTS: tl.constexpr,
+    STATS: tl.constexpr,
+) -> tl.tensor:
+    """A part's allowed logits; with STATS its sums are stored, of these and of all."""
+    word = part_words(part)
+    words = load_words(mask, bound, word, WORDS)
+    x = load_logits(start, word, word >= 0 if STATS else words != 0, VOCAB)
+    if WORDS > 0:
+        y = only_allowed(x, words)
+        if STATS:
+            if bound:
+                put_both(raw, allowed, row, part, x, y, PARTS)
+            else:
+                put_sum(raw, row, part, x, PARTS)
+        x = y
+    elif STATS:
+        put_sum(raw, row, part, x, PARTS)
+    return x
 
 
 @triton.jit
@@ -50,16 +88,29 @@ def put_both(
 def log_sum(sums: tl.tensor, row: tl.tensor, PARTS: tl.constexpr) -> tl.tensor:
     """Log of the sum of a row's exponentials."""
     part = tl.arange(0, triton.next_power_of_2(PARTS))
-    there = part < PARTS
     at = sums + row * 2 * PARTS + part
-    top = tl.load(at, mask=there, other=float("-inf"), cache_modifier=".cg")
-    total = tl.load(at + PARTS, mask=there, other=0.0, cache_modifier=".cg")
-    return log_of(top, total)
+    top = tl.load(at, mask=part < PARTS, other=float("-inf"), cache_modifier=".cg")
+    total = tl.load(at + PARTS, mask=part < PARTS, other=0.0, cache_modifier=".cg")
+    most = tl.max(top, 0)
+    return most + tl.log(tl.sum(total * weights_below(top, most, LOG2_E), 0))
 
 
 @triton.jit
-def log_of(top: tl.tensor, total: tl.tensor) -> tl.tensor:
-    """Log of the sum of exponentials, of which the largest exponents and the sums below are
-    given."""
-    most = tl.max(top, 0)
-    return most + tl.log(tl.sum(total * weights_below(top, most, LOG2_E), 0))
+def store_stats(
+    x: tl.tensor,
+    row: tl.tensor,
+    bound: tl.tensor,
+    raw: tl.tensor,
+    allowed: tl.tensor,
+    logprobs: tl.tensor,
+    shares: tl.tensor,
+    PARTS: tl.constexpr,
+) -> None:
+    """Store the log-probability of a row's token, whose logit is `x`, and the log of that of all
+    allowed ones."""
+    whole = log_sum(raw, row, PARTS)
+    share = 0.0
+    if bound:
+        share = tl.minimum(log_sum(allowed, row, PARTS) - whole, 0.0)
+    tl.store(logprobs + row, x - whole)
+    tl.store(shares + row, share)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-CHUNK = tl.constexpr(128)  # tokens whose largest logit and sum of weights are kept
+from sgc_kernels.gpu.sampling.params import CHUNK_TOKENS, PART_TOKENS
+
+CHUNK = tl.constexpr(CHUNK_TOKENS)
+PART = tl.constexpr(PART_TOKENS)
 WORD = tl.constexpr(32)  # tokens a mask word speaks of
-PART = tl.constexpr(4096)  # tokens that one program of the first pass reads
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 _GOLDEN = tl.constexpr(0x9E3779B97F4A7C15)
@@ -18,20 +20,30 @@ _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 
 @triton.jit
-def load_words(
+def mask_of(
     masks: tl.tensor,
-    mask_stride: tl.tensor,
-    mask_row: tl.tensor,
-    word: tl.tensor,
-    NUM_WORDS: tl.constexpr,
-    MASKED: tl.constexpr,
+    stride: tl.tensor,
+    rows: tl.tensor,
+    row: tl.tensor,
+    WORDS: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor]:
+    """Where the mask of a row begins, and whether it has one."""
+    if WORDS > 0:
+        index = tl.load(rows + row)
+        return masks + tl.maximum(index, 0).to(tl.int64) * stride, index >= 0
+    else:
+        return masks, row < 0
+
+
+@triton.jit
+def load_words(
+    mask: tl.tensor, bound: tl.tensor, word: tl.tensor, WORDS: tl.constexpr
 ) -> tl.tensor:
-    """Mask words at `word` ([n] int32); all bits of a row without a mask (`mask_row` < 0) are 1."""
-    if MASKED:
-        there = word < tl.where(mask_row >= 0, NUM_WORDS, 0)
-        start = masks + mask_row.to(tl.int64) * mask_stride
-        found = tl.load(start + word, mask=there, other=0)
-        return tl.where(mask_row >= 0, found, -1)
+    """Mask words at `word` ([n] int32); all bits are 1 if the row is not `bound`, or where no row
+    is (`WORDS` = 0)."""
+    if WORDS > 0:
+        found = tl.load(mask + word, mask=(word < WORDS) & bound, other=0)
+        return tl.where(bound, found, -1)
     else:
         return tl.zeros_like(word) - 1
 
@@ -46,6 +58,12 @@ def load_logits(
     # One predicate for 32 tokens, so that loads stay 16 bytes wide; bits are applied afterwards.
     x = tl.load(start + column, mask=wanted[:, None] & (column < VOCAB), other=float("-inf"))
     return x.to(tl.float32)
+
+
+@triton.jit
+def part_words(part: tl.tensor) -> tl.tensor:
+    """The words of a part."""
+    return part * (PART // WORD) + tl.arange(0, PART // WORD)
 
 
 @triton.jit
@@ -98,6 +116,14 @@ def fast_log2(x: tl.tensor) -> tl.tensor:
         return tl.inline_asm_elementwise(
             "lg2.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
         )
+
+
+@triton.jit
+def keep(ids: tl.tensor, places: tl.tensor, row: tl.tensor, token: tl.tensor) -> None:
+    """Put a row's token at its place in `ids`, if it has one (see `IdTable`)."""
+    place = tl.load(places + row)
+    if place >= 0:
+        tl.store(ids + place, tl.maximum(token, 0).to(tl.int64))
 
 
 @triton.jit

@@ -1,0 +1,69 @@
+"""A draw by top-p and min-p without thresholds: draw from the whole row until a token is kept.
+
+Whether a token is one of those kept is known from the token and the chunks' summaries, mostly; it
+does not matter how many are kept. What is taken is distributed as those kept are.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from sgc_kernels.gpu.sampling.row import Cuts, Noise, Row
+from sgc_kernels.gpu.sampling.tile import noise_key, order_key, weights_below
+from sgc_kernels.gpu.sampling.two_steps import draw_in_two_steps, load_summary
+from sgc_kernels.gpu.sampling.whole_row import above
+
+ROUND = tl.constexpr(2**48)  # above those of the step and of the caller's draws after the first
+_ROUNDS = tl.constexpr(16)
+
+
+@triton.jit
+def mass_in_chunks(row: Row, least: tl.tensor, floor: tl.tensor, VOCAB: tl.constexpr) -> tl.tensor:
+    """Sum of the weights of all chunks whose largest one is `floor` or more, and its logit above
+    `least`."""
+    _, most, total = load_summary(row, VOCAB)
+    below = weights_below(most, row.top, row.scale)
+    return tl.sum(tl.where((most > least) & (below >= floor), total * below, 0.0), 0)
+
+
+@triton.jit
+def is_kept(
+    row: Row,
+    token: tl.tensor,
+    target: tl.tensor,
+    min_p: tl.tensor,
+    VOCAB: tl.constexpr,
+    WORDS: tl.constexpr,
+) -> tl.tensor:
+    """Whether the token has a weight of `min_p` or more, and less than `target` above it."""
+    x = tl.load(row.start + token).to(tl.float32)
+    kept = tl.exp2((x - row.top) * row.scale) >= min_p
+    if kept:
+        # What is in the chunks that hold likelier ones is enough, more often than not.
+        if mass_in_chunks(row, x, 0.0, VOCAB) >= target:
+            _, mass = above(row, order_key(x), VOCAB, WORDS)
+            kept = mass < target
+    return kept
+
+
+@triton.jit
+def draw_by_rejection(
+    row: Row,
+    noise: Noise,
+    cuts: Cuts,
+    target: tl.tensor,
+    VOCAB: tl.constexpr,
+    WORDS: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor]:
+    """A token of those with a weight of `min_p` or more and less than `target` in sum above them,
+    -1 where none was found; and the step whose noise comes next."""
+    token = tl.full([], -1, tl.int32)
+    turn, step = tl.full([], 0, tl.int32), noise.step
+    while (token < 0) & (turn < _ROUNDS):
+        drawn = draw_in_two_steps(row, cuts.min_p, noise_key(noise.seed, step), VOCAB, WORDS)
+        if is_kept(row, drawn, target, cuts.min_p, VOCAB, WORDS):
+            token = drawn
+        step += ROUND
+        turn += 1
+    return token, step
