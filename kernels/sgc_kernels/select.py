@@ -98,6 +98,7 @@ def _with_triton(plain: Kernels, device: torch.device, attention: str) -> Kernel
     try:
         from sgc_kernels.gpu.activation import silu_mul
         from sgc_kernels.gpu.attention.decode import DecodeAttention
+        from sgc_kernels.gpu.moe.run import moe
         from sgc_kernels.gpu.norm import add_rms_norm, rms_norm
         from sgc_kernels.gpu.rotary import norm_turn_and_store, turn_and_store
         from sgc_kernels.gpu.step import fill_table, prepare_step, rotary_table
@@ -109,6 +110,7 @@ def _with_triton(plain: Kernels, device: torch.device, attention: str) -> Kernel
     return replace(
         plain,
         attention=_attention_on_gpu(device, attention),
+        moe=moe,
         rms_norm=rms_norm,
         add_rms_norm=add_rms_norm,
         rotary_table=rotary_table,

@@ -104,7 +104,7 @@ def test_many_experts_and_uneven_choices() -> None:
     check_routes(routes, 600, experts)
 
 
-@pytest.mark.parametrize("tokens", [3, 70])
+@pytest.mark.parametrize("tokens", [3, 66])
 def test_rows_that_are_no_numbers_stay_alone(tokens: int) -> None:
     experts = some_experts(6, 3, 32, 24, torch.float32)
     x = some_tokens(tokens, 32, torch.float32)
@@ -121,7 +121,7 @@ def test_rows_that_are_no_numbers_stay_alone(tokens: int) -> None:
 @pytest.mark.parametrize("form", [SMALL, SWAPPED], ids=["rows", "swapped"])
 @pytest.mark.parametrize(
     ("tokens", "count", "top_k", "hidden", "width"),
-    [(1, 4, 2, 32, 48), (7, 8, 2, 48, 40), (40, 3, 1, 33, 17), (90, 4, 2, 64, 24)],
+    [(1, 4, 2, 32, 48), (7, 8, 2, 48, 40), (40, 3, 1, 33, 17), (50, 4, 2, 64, 24)],
 )
 def test_grouped(
     tokens: int, count: int, top_k: int, hidden: int, width: int, form: run.Form, dtype: torch.dtype
@@ -134,7 +134,7 @@ def test_grouped(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("tokens", "hidden", "width"), [(1, 64, 48), (3, 40, 100), (4, 33, 17)])
+@pytest.mark.parametrize(("tokens", "hidden", "width"), [(1, 64, 24), (3, 40, 9), (4, 33, 17)])
 def test_few_tokens(tokens: int, hidden: int, width: int, dtype: torch.dtype) -> None:
     experts = some_experts(5, 2, hidden, width, dtype, renormalise=False)
     x = some_tokens(tokens, hidden, dtype)

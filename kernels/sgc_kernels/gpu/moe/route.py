@@ -16,6 +16,8 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from sgc_kernels.gpu.moe.scores import score
+from sgc_kernels.gpu.moe.sorting import list_blocks, place_pairs, sum_up
 from sgc_kernels.moe import Experts
 
 _TILE = 4096  # numbers of a program: tokens times experts
@@ -42,38 +44,6 @@ class Routes:
     order: torch.Tensor | None
     table: torch.Tensor | None
     block: int
-
-
-@triton.jit(do_not_specialize=["tokens"])
-def _scores(
-    x: tl.tensor,
-    router: tl.tensor,
-    scores: tl.tensor,
-    tokens: tl.tensor,
-    x_stride: tl.tensor,
-    EXPERTS: tl.constexpr,
-    HIDDEN: tl.constexpr,
-    TOKENS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    STEP: tl.constexpr,
-    PDL: tl.constexpr,
-) -> None:
-    if PDL:
-        gdc_launch_dependents()
-    token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
-    expert = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    column = tl.arange(0, STEP)
-    exists = (expert < EXPERTS)[:, None]
-    rows = x + tl.where(token < tokens, token, 0).to(tl.int64)[:, None] * x_stride + column[None, :]
-    places = router + expert[:, None] * HIDDEN + column[None, :]
-    sums = tl.zeros([TOKENS, BLOCK], dtype=tl.float32)
-    for first in range(0, HIDDEN, STEP):
-        within = (first + column < HIDDEN)[None, :]
-        row = tl.load(rows + first, mask=within, other=0.0)
-        weight = tl.load(places + first, mask=exists & within, other=0.0)
-        sums = tl.dot(row, tl.trans(weight), sums, input_precision="ieee")
-    inside = (token < tokens)[:, None] & (expert < EXPERTS)[None, :]
-    tl.store(scores + token[:, None] * EXPERTS + expert[None, :], sums, mask=inside)
 
 
 @triton.jit
@@ -130,31 +100,6 @@ def _at(values: tl.tensor, found: tl.tensor, TOP_K: tl.constexpr) -> tl.tensor:
     return result
 
 
-@triton.jit
-def _list_blocks(
-    table: tl.tensor,
-    block: tl.tensor,
-    max_blocks: tl.tensor,
-    counts: tl.tensor,
-    starts: tl.tensor,
-    EXPERTS: tl.constexpr,
-    ROWS: tl.constexpr,
-) -> None:
-    """Entries `block` `[LISTED]` of the table, from pairs and first places by expert `[BLOCK]`."""
-    expert = tl.arange(0, counts.shape[0])
-    blocks = (counts + ROWS - 1) // ROWS
-    ends = tl.cumsum(blocks, axis=0)
-    number = tl.sum(tl.where(ends[None, :] <= block[:, None], 1, 0), axis=1)
-    is_it = expert[None, :] == number[:, None]
-    start = tl.sum(tl.where(is_it, starts[None, :], 0), axis=1)
-    count = tl.sum(tl.where(is_it, counts[None, :], 0), axis=1)
-    before = tl.sum(tl.where(is_it, (ends - blocks)[None, :], 0), axis=1)
-    listed = block < max_blocks
-    tl.store(table + block, tl.where(number < EXPERTS, number, -1), mask=listed)
-    tl.store(table + max_blocks + block, start + (block - before) * ROWS, mask=listed)
-    tl.store(table + 2 * max_blocks + block, start + count, mask=listed)
-
-
 @triton.jit(do_not_specialize=["tokens", "max_blocks"])
 def _route_few(
     scores: tl.tensor,
@@ -194,7 +139,7 @@ def _route_few(
         tl.store(order + _at(before, found, TOP_K), pair, mask=is_pair)
         for first in range(0, max_blocks, LISTED):
             block = first + tl.arange(0, LISTED)
-            _list_blocks(table, block, max_blocks, counts, starts, EXPERTS, ROWS)
+            list_blocks(table, block, max_blocks, counts, starts, EXPERTS, ROWS)
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -231,76 +176,6 @@ def _choose(
     tl.store(counts + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.sum(chosen, axis=0))
 
 
-@triton.jit(do_not_specialize=["blocks"])
-def _offsets(
-    counts: tl.tensor,
-    bases: tl.tensor,
-    totals: tl.tensor,
-    blocks: tl.tensor,
-    BLOCK: tl.constexpr,
-    CHUNK: tl.constexpr,
-    PDL: tl.constexpr,
-) -> None:
-    """Counts of the token blocks `[blocks, BLOCK]` to first places; one program."""
-    if PDL:
-        gdc_launch_dependents()
-        gdc_wait()
-    expert = tl.arange(0, BLOCK)
-    inner = tl.arange(0, CHUNK)
-    total = tl.zeros([BLOCK], dtype=tl.int32)
-    for first in range(0, blocks, CHUNK):
-        inside = (first + inner < blocks)[:, None]
-        at = (first + inner)[:, None] * BLOCK + expert[None, :]
-        total += tl.sum(tl.load(counts + at, mask=inside, other=0), axis=0)
-    tl.store(totals + expert, total)
-    start = tl.cumsum(total, axis=0) - total
-    for first in range(0, blocks, CHUNK):
-        inside = (first + inner < blocks)[:, None]
-        at = (first + inner)[:, None] * BLOCK + expert[None, :]
-        count = tl.load(counts + at, mask=inside, other=0)
-        tl.store(bases + at, tl.cumsum(count, axis=0) - count + start[None, :], mask=inside)
-        start += tl.sum(count, axis=0)
-
-
-@triton.jit(do_not_specialize=["tokens", "max_blocks"])
-def _place(
-    experts: tl.tensor,
-    ranks: tl.tensor,
-    bases: tl.tensor,
-    totals: tl.tensor,
-    order: tl.tensor,
-    table: tl.tensor,
-    tokens: tl.tensor,
-    max_blocks: tl.tensor,
-    EXPERTS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    TOP_K: tl.constexpr,
-    PLACES: tl.constexpr,
-    TOKENS: tl.constexpr,
-    LISTED: tl.constexpr,
-    ROWS: tl.constexpr,
-    PDL: tl.constexpr,
-) -> None:
-    """The order of a token block's pairs, and some entries of the table."""
-    if PDL:
-        gdc_launch_dependents()
-        gdc_wait()
-    number = tl.program_id(0)
-    token = number * TOKENS + tl.arange(0, TOKENS)
-    place = tl.arange(0, PLACES)[None, :]
-    pair = token[:, None] * TOP_K + place
-    is_pair = (token < tokens)[:, None] & (place < TOP_K)
-    expert = tl.load(experts + pair, mask=is_pair, other=0)
-    rank = tl.load(ranks + pair, mask=is_pair, other=0)
-    base = tl.load(bases + number * BLOCK + expert, mask=is_pair, other=0)
-    tl.store(order + base + rank, pair, mask=is_pair)
-    if number * LISTED < max_blocks:
-        counts = tl.load(totals + tl.arange(0, BLOCK))
-        starts = tl.cumsum(counts, axis=0) - counts
-        block = number * LISTED + tl.arange(0, LISTED)
-        _list_blocks(table, block, max_blocks, counts, starts, EXPERTS, ROWS)
-
-
 def most_blocks(pairs: int, experts: int, rows: int) -> int:
     """Blocks of `rows` rows that the worst choice needs."""
     return (pairs + min(experts, pairs) * (rows - 1)) // rows
@@ -317,7 +192,7 @@ def route(x: torch.Tensor, experts: Experts, block: int, sort: bool, pdl: bool) 
         pdl: start kernels while the one before ends (compute capability 9.0 and later).
     """
     tokens, count = x.shape[0], experts.router.shape[0]
-    scores = _score(x, experts.router, pdl)
+    scores = score(x, experts.router, pdl)
     chosen = torch.empty((tokens, experts.top_k), dtype=torch.int32, device=x.device)
     weights = torch.empty((tokens, experts.top_k), dtype=torch.float32, device=x.device)
     max_blocks = most_blocks(chosen.numel(), count, block)
@@ -331,30 +206,6 @@ def route(x: torch.Tensor, experts: Experts, block: int, sort: bool, pdl: bool) 
     launch = _launch_few if tokens <= few else _launch_many
     launch(scores, experts, routes, width, max_blocks, options)
     return routes
-
-
-def _score(x: torch.Tensor, router: torch.Tensor, pdl: bool) -> torch.Tensor:
-    (tokens, hidden), count = x.shape, router.shape[0]
-    scores = torch.empty((tokens, count), dtype=torch.float32, device=x.device)
-    # The order in which columns are added up is the same for any block of experts.
-    block = min(16 if tokens <= 256 else 64, max(16, triton.next_power_of_2(count)))
-    step = min(256 if x.element_size() == 2 else 64, max(16, triton.next_power_of_2(hidden)))
-    _scores[(triton.cdiv(tokens, 16), triton.cdiv(count, block))](
-        x,
-        router,
-        scores,
-        tokens,
-        x.stride(0),
-        EXPERTS=count,
-        HIDDEN=hidden,
-        TOKENS=16,
-        BLOCK=block,
-        STEP=step,
-        PDL=pdl,
-        num_warps=4,
-        num_stages=4,
-    )
-    return scores
 
 
 def _launch_few(
@@ -414,7 +265,7 @@ def _launch_many(
     }
     picked = (routes.experts, routes.weights, ranks, counts)
     _choose[(blocks,)](scores, *picked, tokens, RENORMALISE=experts.renormalise, **shape)
-    _offsets[(1,)](
+    sum_up[(1,)](
         counts,
         bases,
         totals,
@@ -427,6 +278,6 @@ def _launch_many(
     )
     sorted_to = (routes.order, routes.table, tokens, max_blocks)
     programs = max(blocks, triton.cdiv(max_blocks, _LISTED))
-    _place[(programs,)](
+    place_pairs[(programs,)](
         routes.experts, ranks, bases, totals, *sorted_to, LISTED=_LISTED, ROWS=routes.block, **shape
     )
