@@ -20,7 +20,7 @@ from sgc_kernels.gpu.moe.scores import score
 from sgc_kernels.gpu.moe.sorting import list_blocks, place_pairs, sum_up
 from sgc_kernels.moe import Experts
 
-_TILE = 4096  # numbers of a program: tokens times experts
+_TILE = 2048  # numbers of a program: tokens times experts
 _MOST_TOKENS = 32  # of a program
 _FEW_TOKENS = 64  # up to so many are sorted by one program
 _LISTED = 32  # blocks that a program lists at once
@@ -65,11 +65,10 @@ def _pick(
     expert = tl.arange(0, BLOCK)[None, :]
     place = tl.arange(0, PLACES)[None, :]
     within = inside[:, None] & (expert < EXPERTS)
-    raw = tl.load(scores + token[:, None] * EXPERTS + expert, mask=within, other=-float("inf"))
+    raw = tl.load(scores + token[:, None] * EXPERTS + expert, mask=within, other=0.0)
     key = tl.where((raw == raw) & (raw > -3e38), raw, -3e38)
     key = tl.where(expert < EXPERTS, key, -float("inf"))
     top = tl.max(key, axis=1)[:, None]
-    share = tl.where(expert < EXPERTS, tl.exp(raw - top), 0.0)
     found = tl.zeros([token.shape[0], PLACES], dtype=tl.int32)
     weight = tl.zeros([token.shape[0], PLACES], dtype=tl.float32)
     left = key
@@ -78,26 +77,15 @@ def _pick(
         number = tl.min(tl.where(left == best, expert, BLOCK), axis=1)[:, None]
         is_it = expert == number
         found = tl.where(place == j, number, found)
-        own = tl.sum(tl.where(is_it, share, 0.0), axis=1)[:, None]
-        weight = tl.where(place == j, own, weight)
+        weight = tl.where(place == j, tl.exp(best - top), weight)
         left = tl.where(is_it, -float("inf"), left)
     chosen = tl.where((left == -float("inf")) & (expert < EXPERTS) & inside[:, None], 1, 0)
-    total = tl.sum(weight, axis=1) if RENORMALISE else tl.sum(share, axis=1)
-    total = tl.where(inside, total, 1.0)
-    return found, weight / total[:, None], chosen
-
-
-@triton.jit
-def _at(values: tl.tensor, found: tl.tensor, TOP_K: tl.constexpr) -> tl.tensor:
-    """`values` `[tokens or 1, BLOCK]` at the experts `found` `[tokens, PLACES]`."""
-    expert = tl.arange(0, values.shape[1])[None, :]
-    place = tl.arange(0, found.shape[1])[None, :]
-    result = tl.zeros(found.shape, dtype=tl.int32)
-    for j in tl.static_range(TOP_K):
-        number = tl.sum(tl.where(place == j, found, 0), axis=1)[:, None]
-        value = tl.sum(tl.where(expert == number, values, 0), axis=1)[:, None]
-        result = tl.where(place == j, value, result)
-    return result
+    if RENORMALISE:
+        total = tl.sum(weight, axis=1)
+    else:
+        total = tl.sum(tl.exp(key - top), axis=1)
+    doubt = tl.sum(raw * 0.0, axis=1)  # 0, or no number
+    return found, weight / total[:, None] + doubt[:, None], chosen
 
 
 @triton.jit(do_not_specialize=["tokens", "max_blocks"])
@@ -136,7 +124,7 @@ def _route_few(
         counts = tl.sum(chosen, axis=0)
         starts = tl.cumsum(counts, axis=0) - counts
         before = tl.cumsum(chosen, axis=0) - chosen + starts[None, :]
-        tl.store(order + _at(before, found, TOP_K), pair, mask=is_pair)
+        tl.store(order + tl.gather(before, found, axis=1), pair, mask=is_pair)
         for first in range(0, max_blocks, LISTED):
             block = first + tl.arange(0, LISTED)
             list_blocks(table, block, max_blocks, counts, starts, EXPERTS, ROWS)
@@ -172,7 +160,7 @@ def _choose(
     tl.store(experts + pair, found, mask=is_pair)
     tl.store(weights + pair, weight, mask=is_pair)
     rank = tl.cumsum(chosen, axis=0) - chosen
-    tl.store(ranks + pair, _at(rank, found, TOP_K), mask=is_pair)
+    tl.store(ranks + pair, tl.gather(rank, found, axis=1), mask=is_pair)
     tl.store(counts + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.sum(chosen, axis=0))
 
 
