@@ -14,7 +14,7 @@ from sgc.files import write_atomically
 
 ENDING = ".profile.json"
 
-_FIGURES = (("share", "share"), ("seconds", "s"), ("p50_ms", "median ms"), ("p99_ms", "99 % ms"))
+_FIGURES = (("share", "share"), ("seconds", "s"), ("p50_ms", "50 % ms"), ("p99_ms", "99 % ms"))
 
 
 def profile_path(output: Path | None, wanted: bool) -> Path | None:
@@ -48,11 +48,17 @@ def _show(found: Mapping[str, Any]) -> None:
     from rich.table import Table
 
     gpu = found["gpu"]
-    table = Table(box=box.SIMPLE_HEAD, title=_title(found), title_justify="left")
-    table.add_column("step time", style="bold")
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 0),  # all of it fits into 80 columns
+        title=_title(found),
+        title_justify="left",
+        title_style="bold",
+    )
+    table.add_column("\nstep time", style="bold", no_wrap=True, min_width=9)
     for place in ("host", "GPU") if gpu is not None else ("host",):
         for _, title in _FIGURES:
-            table.add_column(f"{place} {title}", justify="right", min_width=_width(title))
+            table.add_column(f"{place}\n{title}", justify="right", no_wrap=True)
     for kind in [*found["host"], *(k for k in gpu or () if k not in found["host"])]:
         cells = _cells(found["host"].get(kind))
         if gpu is not None:
@@ -61,10 +67,6 @@ def _show(found: Mapping[str, Any]) -> None:
     table.add_section()
     table.add_row("all", *_cells(found["step"]), *([""] * len(_FIGURES) if gpu is not None else []))
     Console(stderr=True, highlight=False).print(table)
-
-
-def _width(title: str) -> int:
-    return max(map(len, title.split()))
 
 
 def _title(found: Mapping[str, Any]) -> str:
@@ -79,6 +81,6 @@ def _cells(figures: Mapping[str, float] | None) -> list[str]:
     return [
         f"{100 * figures['share']:.1f} %",
         f"{figures['seconds']:.2f}",
-        f"{figures['p50_ms']:.3f}",
-        f"{figures['p99_ms']:.3f}",
+        f"{figures['p50_ms']:.2f}",
+        f"{figures['p99_ms']:.2f}",
     ]

@@ -65,12 +65,12 @@ class Tally:
         return [Figure(failed, failed), *found] if self.failed else found
 
     def stop(self, backend: Mapping[str, Any]) -> None:
-        """The last row has ended. A backend that loaded its model meanwhile says how long."""
+        """The last row has ended. A backend that loaded its model meanwhile, not before the first
+        row, says how long."""
         self.ended = time.monotonic()
-        loading = float(backend.get("load_seconds") or 0.0)
-        if loading > self.load_seconds:
-            self.ended -= loading - self.load_seconds
-            self.load_seconds = loading
+        if not self.load_seconds:
+            self.load_seconds = float(backend.get("load_seconds") or 0.0)
+            self.ended -= self.load_seconds
 
     @property
     def seconds(self) -> float:

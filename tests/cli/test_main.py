@@ -32,6 +32,8 @@ RUN_OPTIONS = {
         "--no-cache",
         "--no-jump",
     ),
+    *("--memory-share", "--attention", "--kv-dtype", "--deterministic", "--overlap", "--no-graphs"),
+    *("--graph-memory", "--max-graph-tokens", "--mixed-tokens", "--process", "--profile"),
 }
 
 
