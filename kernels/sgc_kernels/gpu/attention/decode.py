@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from sgc_kernels.attention.spec import AttentionShape
-from sgc_kernels.gpu.attention.items import ITEM, PLACE, Launch
+from sgc_kernels.gpu.attention.items import ITEM, PLACE, Launch, round_up
 from sgc_kernels.gpu.attention.merge import merge_partials
 from sgc_kernels.gpu.attention.narrow import attend_narrow
 from sgc_kernels.gpu.attention.parts import LOG2_E
@@ -42,7 +42,9 @@ class Forms:
 
 
 @dataclass(slots=True)
-class _Buffers:
+class Buffers:
+    """Tables of the loaded plan on the device, which stay where they are."""
+
     device: torch.device
     max_rows: int
     max_items: int
@@ -109,9 +111,9 @@ class DecodeAttention:
         self.shape = shape
         self._window = window
         device = torch.device(device)
-        max_items = 4 * max_rows + 256
+        max_items = round_up(4 * max_rows + 256)  # rounded launches fit, too
         max_partials = PARTS_A_ROW * max_rows + 2048
-        self._buffers = _Buffers(device, max_rows, max_items)
+        self._buffers = Buffers(device, max_rows, max_items)
         size = (max_partials, shape.num_heads)
         self._partial = torch.empty((*size, shape.head_dim), dtype=torch.float32, device=device)
         self._sums = torch.empty(size, dtype=torch.float32, device=device)

@@ -1,0 +1,1 @@
+"""Steps on a GPU: the slot table, uploads, graphs, and the runner that the engine's core drives."""

@@ -1,0 +1,167 @@
+"""Recorded steps: what the device does in a step of a given size, replayed by one call."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from sgc_kernels.gpu.attention.items import Launch
+
+_LOG = logging.getLogger("sgc")
+SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)
+_STEP = 64  # between sizes above
+
+Body = Callable[[], torch.Tensor]
+
+
+def padded(tokens: int) -> int:
+    """The size that a step of so many tokens is recorded for."""
+    if tokens > SIZES[-1]:
+        return -(-tokens // _STEP) * _STEP
+    return next(size for size in SIZES if size >= tokens)
+
+
+class Recorded(Protocol):
+    """A step that can be replayed; its result lies in the same memory each time."""
+
+    @property
+    def result(self) -> torch.Tensor: ...
+
+    def replay(self) -> None: ...
+
+
+class Recorder(Protocol):
+    """Records what a body launches, without running it."""
+
+    @property
+    def bytes_taken(self) -> int:
+        """Memory of all that was recorded."""
+        ...
+
+    def record(self, body: Body) -> Recorded: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Eager:
+    body: Body
+    result: torch.Tensor
+
+    def replay(self) -> None:
+        self.result.copy_(self.body())
+
+
+class EagerRecorder:
+    """For devices without graphs: replaying runs the body."""
+
+    bytes_taken = 0
+
+    def record(self, body: Body) -> Recorded:
+        return _Eager(body, body().clone())
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    graph: torch.cuda.CUDAGraph
+    result: torch.Tensor
+
+    def replay(self) -> None:
+        self.graph.replay()
+
+
+class CudaRecorder:
+    """CUDA graphs over one pool of memory, which they share: only one runs at a time, and of what
+    it leaves only `result` is read, before the next one."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._pool = torch.cuda.graph_pool_handle()
+        self.bytes_taken = 0
+
+    def record(self, body: Body) -> Recorded:
+        before = self._free()
+        graph = torch.cuda.CUDAGraph()
+        main = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(main)
+        collects = gc.isenabled()
+        gc.disable()  # what is freed meanwhile might call CUDA, which spoils a capture
+        try:
+            with torch.cuda.stream(self._stream):
+                # Other threads may use CUDA meanwhile.
+                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+                try:
+                    result = body()
+                finally:
+                    graph.capture_end()
+        finally:
+            if collects:
+                gc.enable()
+        main.wait_stream(self._stream)
+        self.bytes_taken += max(0, before - self._free())
+        return _Graph(graph, result)
+
+    def _free(self) -> int:
+        free, _ = torch.cuda.mem_get_info(self._device)
+        return int(free)
+
+
+@dataclass(slots=True)
+class _Entry:
+    launches: tuple[Launch, ...]
+    recorded: Recorded
+
+
+class Graphs:
+    """Steps by their size and the forms of their attention, recorded when first used.
+
+    Args:
+        budget: bytes; once so much is taken, nothing new is recorded.
+    """
+
+    def __init__(self, recorder: Recorder, budget: int) -> None:
+        self._recorder, self._budget = recorder, budget
+        self._entries: dict[tuple[int, ...], _Entry] = {}
+        self.recordings = 0
+
+    @property
+    def bytes_taken(self) -> int:
+        return self._recorder.bytes_taken
+
+    def find(self, size: int, launches: Sequence[Launch]) -> Recorded | None:
+        """What was recorded for `size` tokens and grids that cover `launches`."""
+        entry = self._entries.get(_key(size, launches))
+        if entry is None:
+            return None
+        pairs = zip(entry.launches, launches, strict=True)
+        return entry.recorded if all(a.covers(b) for a, b in pairs) else None
+
+    def grown(self, size: int, launches: Sequence[Launch]) -> tuple[Launch, ...]:
+        """Grids for a new recording: they cover `launches`, and all that was asked for before."""
+        entry = self._entries.get(_key(size, launches))
+        before = launches if entry is None else entry.launches
+        pairs = zip(launches, before, strict=True)
+        return tuple(a.joined(b).rounded() for a, b in pairs)
+
+    def record(self, size: int, launches: tuple[Launch, ...], body: Body) -> None:
+        """Record a body that has just run, so that all its kernels are compiled."""
+        if self.bytes_taken >= self._budget:
+            return
+        # What is replaced is given up first.
+        self._entries.pop(_key(size, launches), None)
+        self._entries[_key(size, launches)] = _Entry(launches, self._recorder.record(body))
+        self.recordings += 1
+        if self.bytes_taken >= self._budget:
+            _LOG.warning(
+                "graphs of steps have taken %d MB, their whole budget: steps of other sizes are "
+                "launched kernel by kernel; give more by --graph-memory",
+                self.bytes_taken >> 20,
+            )
+
+
+def _key(size: int, launches: Sequence[Launch]) -> tuple[int, ...]:
+    return (size, *(launch.tokens for launch in launches))

@@ -1,0 +1,126 @@
+"""Steps whose tokens are all decode rows: through graphs, where there are such."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from sgc_kernels.attention.rows import RowAttention
+from sgc_kernels.gpu.attention.items import Launch
+from sgc_kernels.step import NUMBERS, StepTensors
+from sgc_runtime.device.graphs import Graphs, padded
+from sgc_runtime.device.row_plans import RowPlans
+from sgc_runtime.device.slot_table import Ints, SlotTable
+from sgc_runtime.device.uploads import Uploads
+from sgc_runtime.model.forward import KVTensors
+from sgc_runtime.model.llama import LlamaModel
+
+
+@dataclass(frozen=True, slots=True)
+class _RowsPlan:
+    """An `AttentionPlan` over the slot table by grids that are fixed."""
+
+    attentions: dict[int | None, tuple[RowAttention, Launch]]
+    slots: torch.Tensor
+    starts: torch.Tensor
+    lens: torch.Tensor
+    out: torch.Tensor
+
+    def run(
+        self,
+        q: torch.Tensor,
+        k_cache: torch.Tensor,
+        v_cache: torch.Tensor,
+        window: int | None = None,
+    ) -> torch.Tensor:
+        attention, launch = self.attentions[window]
+        return attention.run(
+            q, k_cache, v_cache, self.slots, self.starts, self.lens, self.out, launch
+        )
+
+
+class RowSteps:
+    """Computes steps of up to `max_tokens` tokens, a decode row each.
+
+    A request's k new tokens are k rows that see a token more each: all keys and values of a layer
+    are stored before attention reads any.
+
+    Args:
+        graphs: None: each kernel is launched by itself.
+    """
+
+    def __init__(
+        self,
+        model: LlamaModel,
+        kv: KVTensors,
+        table: SlotTable,
+        uploads: Uploads,
+        max_tokens: int,
+        graphs: Graphs | None,
+    ) -> None:
+        self.max_tokens, self.graphs = max_tokens, graphs
+        self._model, self._kv, self._table, self._uploads = model, kv, table, uploads
+        rows, shape, device = model.kernels.rows, model.shape, model.device
+        assert rows.attention is not None, "attention has a form for rows"
+        self._prepare = rows.prepare_step
+        self._windows = {
+            window: rows.attention(shape, padded(max_tokens), device, self._bound(window))
+            for window in dict.fromkeys(model.config.windows)
+        }
+        self.plans = RowPlans(list(self._windows.values()), table)
+        size = padded(max_tokens)
+        self._step = StepTensors.empty(size, device)
+        self._numbers = torch.zeros(size, NUMBERS, dtype=torch.int32, device=device)
+        # Rows behind a step's last are not written: they hold numbers from before, which are
+        # computed on and thrown away.
+        out = (size, shape.num_heads, shape.head_dim)
+        self._out = torch.zeros(out, dtype=shape.dtype, device=device)
+
+    def _bound(self, window: int | None) -> int | None:
+        """None where the window hides nothing."""
+        return None if window is None or window >= self._table.max_context else window
+
+    def run(self, numbers: Ints) -> torch.Tensor:
+        """Begin the step of `numbers` (see `SlotTable.number`).
+
+        Returns:
+            `[T, hidden]`, what the head takes; valid until the next step begins.
+        """
+        tokens = len(numbers)
+        launches = self.plans.load(numbers)
+        if self.graphs is None:
+            self._send(numbers, tokens)
+            return self._body(tokens, launches)
+        size = padded(tokens)
+        launches = [replace(launch, rows=size) for launch in launches]
+        self._send(numbers, size)
+        recorded = self.graphs.find(size, launches)
+        if recorded is not None:
+            recorded.replay()
+            return recorded.result[:tokens]
+        grown = self.graphs.grown(size, launches)
+        result = self._body(size, grown)
+        self.graphs.record(size, grown, lambda: self._body(size, grown))
+        return result[:tokens]
+
+    def _send(self, numbers: Ints, size: int) -> None:
+        staged = self._uploads.stage(size * NUMBERS).reshape(size, NUMBERS)
+        staged[: len(numbers)] = numbers
+        staged[len(numbers) :] = self._table.padding
+        self._uploads.send(self._numbers[:size])
+
+    def _body(self, size: int, launches: Sequence[Launch]) -> torch.Tensor:
+        """All that the device does in a step of `size` tokens; reads no number of the host."""
+        table, step = self._table, self._step.first(size)
+        self._prepare(self._numbers[:size], table.table, table.last_ids, step)
+        attentions = zip(self._windows.values(), launches, strict=True)
+        plan = _RowsPlan(
+            dict(zip(self._windows, attentions, strict=True)),
+            table.table.view(-1),
+            step.starts,
+            step.lens,
+            self._out[:size],
+        )
+        return self._model.hidden(step.ids, step.positions, step.out_slots, plan, self._kv)

@@ -1,0 +1,120 @@
+"""Which slots hold the context of each request in flight: a table on the device, with a copy on
+the host that plans of attention are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sgc_kernels.select import RowKernels
+from sgc_kernels.step import NUMBERS, POSITION, ROW, SLOT
+from sgc_runtime.device.uploads import Uploads
+from sgc_runtime.engine.request import Request
+from sgc_runtime.engine.scheduler import Chunk
+
+Ints = NDArray[np.int32]
+_PENDING = -1  # instead of an id: the one that was chosen last for the row
+
+
+class SlotTable:
+    """Hands out a row to each request in flight and keeps it up to date.
+
+    Attributes:
+        table: `[rows + 1, max_context]` int32 on the device; the last row is for padding.
+        mirror: the same on the host.
+        last_ids: `[rows + 1]` int64 on the device: the id chosen last for each row.
+        changed: rows whose slots, other than those of new tokens, differ from those that the last
+            plans saw. Whoever plans empties it.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        max_context: int,
+        padding_slot: int,
+        kernels: RowKernels,
+        uploads: Uploads,
+        device: torch.device,
+    ) -> None:
+        shape = (rows + 1, max_context)
+        self.table = torch.zeros(shape, dtype=torch.int32, device=device)
+        self.mirror: Ints = np.zeros(shape, np.int32)
+        self.last_ids = torch.zeros(rows + 1, dtype=torch.int64, device=device)
+        self.changed: set[int] = set()
+        self.padding = (rows, padding_slot, 0, 0)  # what stands for a token that is none
+        self._kernels, self._uploads = kernels, uploads
+        self._rows: dict[Request, int] = {}
+        self._free = list(range(rows - 1, -1, -1))
+        self._known = np.zeros(rows + 1, np.int64).tolist()  # slots of each row
+
+    @property
+    def max_context(self) -> int:
+        return self.table.shape[1]
+
+    def row(self, request: Request) -> int:
+        """The row of a request, handed out if it has none."""
+        row = self._rows.get(request)
+        if row is None:
+            assert self._free, "more requests in flight than the slot table has rows"
+            row = self._rows[request] = self._free.pop()
+            self._known[row] = request.num_tabled = 0
+            self.changed.add(row)
+        return row
+
+    def forget(self, request: Request) -> None:
+        """Take back the row of a request, if it has one. What is launched may still read it."""
+        row = self._rows.pop(request, None)
+        if row is not None:
+            self._free.append(row)
+            self.changed.add(row)
+            request.num_tabled = 0
+
+    def fill(self, chunks: Sequence[Chunk]) -> None:
+        """Bring the slots before the chunks of generations to the device, where it lacks any."""
+        runs: list[tuple[Request, int, int, int]] = []
+        for request, start, _ in chunks:
+            row = self.row(request)
+            known = request.num_tabled
+            if known != self._known[row]:  # some were changed
+                self.changed.add(row)
+            if known < start:
+                runs.append((request, row, known, start))
+                self.changed.add(row)
+                request.num_tabled = start
+            self._known[row] = request.num_tabled
+        if runs:
+            self._send(runs)
+
+    def number(self, chunks: Sequence[Chunk]) -> Ints:
+        """What `prepare_step` is told of each token of generations, `[T, 4]`; the slots before the
+        chunks are brought to the device."""
+        self.fill(chunks)
+        numbers: list[int] = []
+        for request, start, end in chunks:
+            row = self._rows[request]
+            request.num_tabled = self._known[row] = end
+            slots, tokens, num_tokens = request.slots, request.tokens, request.num_tokens
+            for place in range(start, end):
+                token = tokens.item(place) if place < num_tokens else _PENDING
+                numbers += (row, slots.item(place), place, token)
+        found = np.array(numbers, np.int32).reshape(-1, NUMBERS)
+        self.mirror[found[:, ROW], found[:, POSITION]] = found[:, SLOT]
+        return found
+
+    def _send(self, runs: Sequence[tuple[Request, int, int, int]]) -> None:
+        head = NUMBERS * len(runs)
+        lengths = [last - first for _, _, first, last in runs]
+        staged = self._uploads.stage(head + sum(lengths))
+        table, slots, at = staged[:head].reshape(-1, NUMBERS), staged[head:], 0
+        for i, (request, row, first, last) in enumerate(runs):
+            some = request.slots[first:last]
+            self.mirror[row, first:last] = some
+            slots[at : at + len(some)] = some
+            table[i] = row, first, at, len(some)
+            at += len(some)
+        sent = self._uploads.send()
+        runs_sent = sent[:head].view(-1, NUMBERS)
+        self._kernels.fill_table(runs_sent, sent[head:], self.table, max(lengths))
