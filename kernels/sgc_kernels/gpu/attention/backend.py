@@ -6,7 +6,6 @@ Sequences with one query are decode rows, whose shared prefixes are read once a 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +18,8 @@ from sgc_kernels.gpu.attention.decode import DecodeAttention
 from sgc_kernels.gpu.attention.extend import ITEM, MERGE, Tile, attend_items, merge_partials, tiles
 from sgc_kernels.gpu.attention.extend_plan import Numbers, Rows, plan_extend
 from sgc_kernels.gpu.attention.plan import Plan
+from sgc_kernels.gpu.attention.shared import shared_among
+from sgc_kernels.gpu.device import multiprocessors
 
 _LEAST_ROWS = 64  # of decode buffers, which double when a step has more
 
@@ -162,7 +163,7 @@ class _Step:
             shape.num_heads,
             shape.num_kv_heads,
             window,
-            _multiprocessors(device),
+            multiprocessors(device),
         )
         tables = [items for _, items in plan.items]
         # By rows of q, as decode kernels number their rows; those of other rows are not read.
@@ -183,21 +184,12 @@ def _split(meta: AttentionMeta) -> tuple[Rows, _DecodeRows]:
     queries, length = np.diff(qo), ends - kv[:-1]
     shared = np.zeros_like(length) if meta.shared is None else _numbers(meta.shared)
     many, one = np.flatnonzero(queries > 1), np.flatnonzero(queries == 1)
-    together = _shared(shared, many)
+    together = shared_among(shared, many)
     # Rows of q between two sequences are not of their group.
     together[1:][qo[many[:-1] + 1] < qo[many[1:]]] = 0
     new = Rows(qo[many], queries[many], kv[many], length[many], together)
-    decode = (qo[one], kv[one], length[one], _shared(shared, one))
+    decode = (qo[one], kv[one], length[one], shared_among(shared, one))
     return new, _DecodeRows(*(array.astype(np.int32) for array in decode))
-
-
-def _shared(shared: Numbers, some: Numbers) -> Numbers:
-    """Leading slots that each of `some` sequences shares with the one before it among them."""
-    between = np.zeros(len(some), np.int64)
-    if len(some) > 1:
-        # What two share is the least that neighbours between them share.
-        between[1:] = np.minimum.reduceat(shared[: some[-1] + 1], some[:-1] + 1)
-    return between
 
 
 def _numbers(tensor: torch.Tensor) -> Numbers:
@@ -233,10 +225,3 @@ def _attend_of(tile: Tile) -> Callable[..., None]:
     from sgc_kernels.gpu.attention import extend_hopper
 
     return extend_hopper.attend_items
-
-
-@functools.cache
-def _multiprocessors(device: torch.device) -> int:
-    if device.type == "cpu":
-        return 4  # the interpreter: few, so that small contexts are cut and left whole by turns
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)

@@ -55,6 +55,16 @@ def depth_first_order(slots: _AnyInts, starts: _AnyInts, lens: _AnyInts) -> Ints
     return np.array(order, np.int32)
 
 
+def shared_among(shared: _AnyInts, some: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Leading slots that each of `some` sequences shares with the one before it among them, from
+    those that each sequence shares with the one before."""
+    between = np.zeros(len(some), np.int64)
+    if len(some) > 1:
+        # What two share is the least that neighbours between them share.
+        between[1:] = np.minimum.reduceat(shared[: some[-1] + 1], some[:-1] + 1)
+    return between
+
+
 def _by_value(rows: NDArray[np.int64], values: _AnyInts) -> list[NDArray[np.int64]]:
     """Groups of rows with equal values, the smallest groups first."""
     if not len(rows):
