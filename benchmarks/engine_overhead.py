@@ -97,12 +97,14 @@ def _decoding(
     from sgc_runtime.cache.kv_pool import KVPool
     from sgc_runtime.engine.config import EngineConfig
     from sgc_runtime.engine.core import EngineCore
+    from sgc_runtime.engine.host_runner import HostRunner
 
     # The prompts are computed in one step, and nothing of them is shared.
     slots = rows * (context + steps + WARMUP + 8)
     config = EngineConfig(kv_tokens=slots, max_running=rows, prefill_tokens=rows * context)
     model = _model(rows)
-    core = EngineCore(model, KVPool(1, slots, 1, 1, torch.float32, torch.device("cpu")), config)
+    kv = KVPool(1, slots, 1, 1, torch.float32, torch.device("cpu"))
+    core = EngineCore(HostRunner(model, kv), config)
     core.add(*(_request(i, kind, stops, context, steps + WARMUP + 4) for i in range(rows)))
     for _ in range(WARMUP):
         core.step()

@@ -13,6 +13,7 @@ from sgc_ir.params import SamplingParams
 from sgc_runtime.cache.kv_pool import KVPool
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
+from sgc_runtime.engine.host_runner import HostRunner
 from sgc_runtime.engine.output import OutputWatcher
 from sgc_runtime.engine.request import Outcome, Request
 from sgc_runtime.engine.vocabulary import Vocabulary
@@ -62,7 +63,8 @@ class _Bytes:
 def make_core(kv_tokens: int, **config: Any) -> EngineCore:
     """A core with a KV pool of one number a slot."""
     kv = KVPool(1, kv_tokens, 1, 1, torch.float32, torch.device("cpu"))
-    return EngineCore(SilentModel(), kv, EngineConfig(kv_tokens=kv_tokens, **config))
+    runner = HostRunner(SilentModel(), kv)
+    return EngineCore(runner, EngineConfig(kv_tokens=kv_tokens, **config))
 
 
 def make_request(prompt: Sequence[int], max_tokens: int, instance: int) -> Request:

@@ -20,6 +20,7 @@ from sgc_ir.params import SamplingParams
 from sgc_runtime.cache.kv_pool import KVPool
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
+from sgc_runtime.engine.host_runner import HostRunner
 from sgc_runtime.engine.output import OutputWatcher
 from sgc_runtime.engine.request import Outcome, Request
 from sgc_runtime.model.forward import KVTensors
@@ -51,9 +52,10 @@ class Lockstep:
         self._loaded, self._length = engine.loaded, length
         self._prompts = [[1_000 + i, *ids[1:]] for i, ids in enumerate(prompts)]
         core = engine.loaded.engine.core
-        self._model = SilentModel(self._loaded.vocab_size) if silent else core._model
+        assert isinstance(core.runner, HostRunner), "steps on a CPU"
+        self._model = SilentModel(self._loaded.vocab_size) if silent else core.runner.model
         slots = core.cache.num_slots
-        keys = core._kv.k
+        keys = core.runner.kv.k
         _, heads, dim = keys[0].shape
         shape = (len(keys), slots, heads, dim)
         self._pools = [KVPool(*shape, keys[0].dtype, keys[0].device) for _ in range(2)]
@@ -74,7 +76,7 @@ class Lockstep:
 
     def _core(self, kv: KVTensors, cache: int) -> EngineCore:
         config = EngineConfig(kv_tokens=self._slots, cache=bool(cache))
-        core = EngineCore(self._model, kv, config)
+        core = EngineCore(HostRunner(self._model, kv), config)
         core.add(*(self._request(ids, i) for i, ids in enumerate(self._prompts)))
         return core
 

@@ -15,6 +15,7 @@ from sgc.program import Program
 from sgc.runnable import Runnable
 from sgc_runtime.backends.local import LocalBackend
 from sgc_runtime.engine.assemble import LoadedEngine
+from sgc_runtime.engine.host_runner import HostRunner
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +90,18 @@ class SgcEngine:
         """One run with counters and stopwatches on it."""
         self.clear()
         core = self.loaded.engine.core
-        model = core._model
+        runner = core.runner
+        assert isinstance(runner, HostRunner), "counted on a CPU"
+        model = runner.model
         watch = Stopwatch()
         counting = _CountingModel(model)
-        core._model = counting
+        runner.model = counting
         watch.method(core, "step", "step")
         watch.method(core.scheduler, "plan", "plan")
         watch.method(counting, "forward", "forward")
-        watch.method(core.step_inputs, "make", "step_input")
-        watch.function("sgc_runtime.engine.samples", "sample", "sampling")
-        watch.function("sgc_runtime.engine.core", "next_token_logprobs", "scoring")
+        watch.method(runner.inputs, "make", "step_input")
+        watch.function("sgc_runtime.engine.host_runner", "choose", "sampling")
+        watch.function("sgc_runtime.engine.host_runner", "next_token_logprobs", "scoring")
         before = dict(self.backend.stats())
         begin = time.perf_counter()
         try:
@@ -106,7 +109,7 @@ class SgcEngine:
         finally:
             total = time.perf_counter() - begin
             watch.undo()
-            core._model = model
+            runner.model = model
         after = self.backend.stats()
         made, asked = (
             after[name] - before.get(name, 0) for name in ("completion_tokens", "prompt_tokens")

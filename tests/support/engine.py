@@ -15,6 +15,7 @@ from sgc_runtime.cache.kv_pool import KVPool
 from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
+from sgc_runtime.engine.host_runner import HostRunner
 from sgc_runtime.engine.output import OutputWatcher
 from sgc_runtime.engine.request import Outcome, Prefix, Request, State
 from sgc_runtime.engine.scoring import Scoring
@@ -91,7 +92,7 @@ def make_core(
 ) -> EngineCore:
     kv = KVPool(1, num_slots, 1, 1, torch.float32, torch.device("cpu"))
     settings = EngineConfig(kv_tokens=num_slots, **config)  # type: ignore[arg-type]
-    return EngineCore(model or HistoryModel(), kv, settings)
+    return EngineCore(HostRunner(model or HistoryModel(), kv), settings)
 
 
 class Ask:

@@ -1,13 +1,16 @@
-"""The engine without its thread: schedule, forward, sample, results."""
+"""The engine without its thread: schedule, forward, sample, results.
+
+With overlap a step is two at once: the forward of one begins, then the results of the one before
+are taken, by which the ids of the new one are chosen. So the device has work while the host reads
+ids, follows constraints and plans, and waits for nothing but ids. Results are the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
+from dataclasses import dataclass
 from math import isnan
-from typing import Protocol
 
-import numpy as np
 import torch
 
 from sgc_ir.errors import BackendError, ConstraintError, SgcError
@@ -15,21 +18,33 @@ from sgc_runtime.cache.prefix_cache import PrefixCache
 from sgc_runtime.engine.completeness import is_complete
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.metrics import Metrics
+from sgc_runtime.engine.profile import NO_PROFILE, Profiling
 from sgc_runtime.engine.prompt_trie import PromptTrie
 from sgc_runtime.engine.request import Outcome, Request, State
+from sgc_runtime.engine.runner import Flight, Launched, Runner
 from sgc_runtime.engine.samples import Samples
 from sgc_runtime.engine.scheduler import Chunk, Scheduler
-from sgc_runtime.engine.step_input import Positions, StepInput, StepInputs
-from sgc_runtime.model.forward import ForwardBatch, KVTensors
-from sgc_runtime.sampling.logprobs import next_token_logprobs
+from sgc_runtime.engine.step_input import Positions
 
 
-class Model(Protocol):
-    """Computes one step and writes its keys and values."""
+@dataclass(slots=True)
+class _InFlight:
+    """A step whose results are to come.
 
-    def forward(self, batch: ForwardBatch, kv: KVTensors) -> torch.Tensor:
-        """Logits `[len(batch.logit_rows), vocab]` float32."""
-        ...
+    Attributes:
+        marks: of each request of the step, its `Request.flight`: where that is another one now, the
+            results are not wanted any more.
+    """
+
+    flight: Flight
+    chunks: Sequence[Chunk]
+    rows: Sequence[Request]
+    recording: Sequence[Positions]
+    scoring: Sequence[Positions]
+    marks: dict[Request, int]
+
+    def is_wanted(self, request: Request) -> bool:
+        return request.flight == self.marks[request]
 
 
 class EngineCore:
@@ -42,22 +57,24 @@ class EngineCore:
     """
 
     def __init__(
-        self,
-        model: Model,
-        kv: KVTensors,
-        config: EngineConfig,
-        device: torch.device | None = None,
+        self, runner: Runner, config: EngineConfig, profile: Profiling = NO_PROFILE
     ) -> None:
-        self._model, self._kv = model, kv
-        self.step_inputs = StepInputs(device if device is not None else torch.device("cpu"))
+        self.runner, self.profile = runner, profile
         self.cache = PrefixCache(config.kv_tokens, config.cache)
         self.metrics = Metrics()
         self.trie = PromptTrie(config.stats_tokens)
         self.open: set[Request] = set()
-        self.scheduler = Scheduler(self.cache, config, self.metrics)
+        self.scheduler = Scheduler(self.cache, config, self.metrics, runner.forget)
         self._samples = Samples(
-            self.scheduler, self.metrics, self._end_generation, self._fail_in_step, self._queue
+            runner,
+            self.scheduler,
+            self.metrics,
+            self._end_generation,
+            self._fail_in_step,
+            self._queue,
         )
+        self._overlap = config.overlap
+        self._in_flight: _InFlight | None = None
 
     def add(self, *requests: Request) -> None:
         """Queue the requests of one call; if one can never fit, all are answered at once."""
@@ -90,25 +107,68 @@ class EngineCore:
     def step(self) -> bool:
         """Do one step; False when there is nothing to do."""
         with torch.inference_mode():
+            return self._step()
+
+    def close(self) -> None:
+        """Wait for what is in flight. Nothing is called after it; open requests stay open."""
+        self._in_flight = None
+        self.runner.close()
+
+    def _step(self) -> bool:
+        self._go_on()
+        with self.profile.span("schedule"):
+            chunks = self.scheduler.plan()
+        launched, error = self._launch(chunks) if chunks else (None, None)
+        before, self._in_flight = self._in_flight, None
+        if before is not None:
+            self._take_results(before)
+        if error is not None:
+            self._fail_chunks(chunks, error)
+        if self._overlap:
+            with self.profile.span("output"):
+                self._samples.take_late()
+        if launched is not None:
+            self._in_flight = self._sample(chunks, launched)
+        if not self._overlap and self._in_flight is not None:
+            self._take_results(self._in_flight)
+            self._in_flight = None
+        if chunks or before is not None:
+            return True
+        assert self.scheduler.idle or self._samples.num_aside, "requests wait and none can run"
+        return self._samples.num_aside > 0
+
+    def _go_on(self) -> None:
+        with self.profile.span("masks"):
             self._samples.go_on()
-        chunks = self.scheduler.plan()
-        if not chunks:
-            assert self.scheduler.idle or self._samples.num_aside, "requests wait and none can run"
-            return self._samples.num_aside > 0
-        with torch.inference_mode():
-            try:
-                work = self.step_inputs.make(chunks)
-                logits = self._model.forward(work.batch, self._kv)
-            except Exception as exc:
-                self._fail_chunks(chunks, exc)
-                return True
+        if not self._overlap:
+            self._samples.take_late()
+
+    def _launch(self, chunks: Sequence[Chunk]) -> tuple[Launched | None, Exception | None]:
+        try:
+            launched = self.runner.launch(chunks)
+        except Exception as exc:
+            return None, exc
+        with self.profile.span("schedule"):
             for chunk in chunks:
                 self.scheduler.computed(chunk)  # what fails here fails the engine: locks are moved
-            try:
-                self._take_results(work, logits)
-            except Exception as exc:
-                self._fail_chunks(chunks, exc)
-        return True
+        return launched, None
+
+    def _sample(self, chunks: Sequence[Chunk], launched: Launched) -> _InFlight | None:
+        """Begin to choose the next ids; None where that has failed."""
+        try:
+            with self.profile.span("masks"):
+                ends = {request: end for request, _, end in chunks}
+                rows, forced = self._samples.ready(launched, ends)
+            recording = [p for p in launched.recording if _is_in_flight(p[0])] + forced
+            scoring = [p for p in launched.scoring if _is_in_flight(p[0])]
+            flight = self.runner.sample(launched, rows, recording, scoring)
+        except Exception as exc:
+            self._fail_chunks(chunks, exc)
+            return None
+        marks = {request: request.flight for request, _, _ in chunks}
+        for request in rows:
+            request.pending = 1
+        return _InFlight(flight, chunks, rows, recording, scoring, marks)
 
     def _fail_chunks(self, chunks: Sequence[Chunk], error: Exception) -> None:
         for chunk in chunks:
@@ -116,23 +176,35 @@ class EngineCore:
 
     # -- results ------------------------------------------------------------------------------
 
-    def _take_results(self, work: StepInput, logits: torch.Tensor) -> None:
-        num_sampling = len(work.sampling)
-        num_recording = sum(last - first for _, first, last in work.recording)
-        others = logits[num_sampling:]
-        if work.recording:
-            self._samples.record(work.recording, others[:num_recording])
-            self._close(work.recording)
-        if num_sampling:
-            self._samples.take(work.sampling, logits[:num_sampling])
-        if work.scoring:
-            self._take_scores(work.scoring, others[num_recording:])
+    def _take_results(self, step: _InFlight) -> None:
+        try:
+            with self.profile.span("wait"):
+                results = step.flight.result()
+            with self.profile.span("output"):
+                recorded = zip(results.recorded, results.recorded_logits, strict=True)
+                for position, (found, logits) in zip(step.recording, recorded, strict=True):
+                    if step.is_wanted(position[0]):
+                        self._samples.record(position, found, logits)
+                        self._close(position)
+                rows, marks = step.rows, step.marks
+                places = [i for i, r in enumerate(rows) if r.flight == marks[r]]
+                self._samples.take(step.flight, results, rows, places)
+                for (request, _, last), scores in zip(step.scoring, results.scores, strict=True):
+                    if step.is_wanted(request):
+                        self._take_scores(request, last, scores)
+        except Exception as exc:
+            self._fail_step(step, exc)
 
-    def _close(self, recording: Sequence[Positions]) -> None:
-        """End the gens that lacked nothing but log-probabilities."""
-        for request, _, last in recording:
-            if request.closing and last == request.num_target:
-                self._end_generation(request)
+    def _fail_step(self, step: _InFlight, error: Exception) -> None:
+        for request, _, _ in step.chunks:
+            if step.is_wanted(request):
+                self._fail(request, _step_error(error))
+
+    def _close(self, position: Positions) -> None:
+        """End a gen that lacked nothing but log-probabilities."""
+        request, _, last = position
+        if request.closing and last == request.num_target:
+            self._end_generation(request)
 
     def _end_generation(self, request: Request) -> None:
         assert request.watcher is not None
@@ -147,25 +219,13 @@ class EngineCore:
             self.trie.add_made(request.tokens[:made].copy(), request.num_prompt)
         self._end(request, made, complete)
 
-    def _take_scores(
-        self, scoring: Sequence[tuple[Request, int, int]], logits: torch.Tensor
-    ) -> None:
-        rows, ids, counts, first_row = [], [], [], 0
-        for request, first, last in scoring:
-            assert request.scoring is not None
-            at, targets = request.scoring.trie.edges(first, last)
-            rows.append(at + first_row)
-            ids.append(targets)
-            counts.append(len(targets))
-            first_row += last - first
-        found = iter(next_token_logprobs(logits, np.concatenate(rows), np.concatenate(ids)))
-        for (request, _, last), count in zip(scoring, counts, strict=True):
-            try:
-                self._push_scores(request, last, list(islice(found, count)))
-            except Exception as exc:
-                self._fail(request, _step_error(exc))
+    def _take_scores(self, request: Request, last: int, found: Sequence[float]) -> None:
+        try:
+            self._push_scores(request, last, found)
+        except Exception as exc:
+            self._fail(request, _step_error(exc))
 
-    def _push_scores(self, request: Request, last: int, found: list[float]) -> None:
+    def _push_scores(self, request: Request, last: int, found: Sequence[float]) -> None:
         scoring = request.scoring
         assert scoring is not None
         if isnan(sum(found)):
@@ -194,6 +254,10 @@ class EngineCore:
         self.scheduler.drop(request)
         self.open.discard(request)
         request.on_done(request, Outcome(error=error))
+
+
+def _is_in_flight(request: Request) -> bool:
+    return request.state in (State.PREFILLING, State.RUNNING)
 
 
 def _step_error(exc: Exception) -> SgcError:

@@ -17,7 +17,7 @@ from sgc_runtime.engine.scoring import Scoring
 from sgc_runtime.engine.times import Times
 from sgc_runtime.sampling.row import SamplingRow, TokenLogprobs
 
-_MOST_TAKEN_BACK = 24  # ids in one step; a jump takes back eight at most, few follow each other
+MOST_TAKEN_BACK = 24  # ids in one step; a jump takes back eight at most, few follow each other
 
 
 class State(Enum):
@@ -94,6 +94,8 @@ class Request:
         closing: the gen has ended, but for log-probabilities that are to be computed.
         aside: nothing is computed for it until more is found out about its constraint (`slices`).
         pending: 1 while an id behind its tokens is being sampled, which is not known yet; else 0.
+        ahead: 1 while a chunk is launched whose last id is not known or may not stay, which
+            `num_computed` does not count.
         flight: how often it has left the flight: what was begun for it before is not its any more.
         num_tabled: leading slots that the device's table holds as they are in `slots`. The runner
             raises it, to `end` of the last chunk at most; whoever changes slots lowers it.
@@ -137,9 +139,9 @@ class Request:
         self.forced: list[bool] = []
         self.logprobs: list[TokenLogprobs | None] = []
         self.closing = self.aside = False
-        self.pending = self.flight = self.num_tabled = 0
+        self.pending = self.ahead = self.flight = self.num_tabled = 0
         # Logits that the last ids were chosen by, where log-probabilities are asked for.
-        self._logits: deque[torch.Tensor] = deque(maxlen=_MOST_TAKEN_BACK)
+        self._logits: deque[torch.Tensor] = deque(maxlen=MOST_TAKEN_BACK)
 
     @property
     def num_growth(self) -> int:
@@ -147,7 +149,8 @@ class Request:
         # The last token that is sampled is never computed.
         growth = self.num_prompt + self.max_new - self.num_tokens - 1
         if self.guide is not None and self.state is State.RUNNING:
-            growth += self.num_tokens - self.num_slots - 1  # forced ids, which have none yet
+            forced = self.num_tokens - self.num_slots - 1  # of which none has a slot yet
+            growth += max(0, forced)
         return growth if growth > 0 else 0
 
     @property
@@ -159,6 +162,20 @@ class Request:
     def num_ahead(self) -> int:
         """`num_target`, and the id that is being sampled."""
         return self.num_tokens - self.closing + self.pending
+
+    @property
+    def ends_with_pending(self) -> bool:
+        """Whether the id that is being sampled is the last one in any case, or would be but for
+        healing: nothing is computed behind it then before it is known."""
+        row = self.row
+        assert row is not None
+        made = self.num_tokens + self.pending - self.num_prompt - row.num_healed
+        return made >= row.params.max_tokens
+
+    def leave(self) -> None:
+        """Let go of what was begun for it: it leaves the flight."""
+        self.pending = self.ahead = self.num_tabled = 0
+        self.flight += 1
 
     @property
     def num_linear(self) -> int:

@@ -39,7 +39,11 @@ def store(cache: PrefixCache, request: Request, num_kept: int) -> None:
     assert node is not None
     if num_kept <= node.end:
         return
+    held = node.end
+    slot = request.slots[held]
     leaf = cache.store(request.tokens[:num_kept], request.slots[:num_kept], node)
+    if request.slots[held] != slot:  # the tree knew tokens behind, and has given its own slots
+        request.num_tabled = min(request.num_tabled, held)
     cache.lock(leaf, above=node)  # the lock of `node` goes over to it
     request.node = leaf
 
@@ -54,6 +58,7 @@ def give_back(cache: PrefixCache, request: Request, num_kept: int) -> int:
     cache.release(request.slots[node.end : request.num_slots])
     cache.unlock(node)
     request.num_slots = 0
+    request.leave()
     request.anchor, request.node = node, None
     return max(0, node.end - request.num_matched)
 
@@ -65,7 +70,9 @@ def give_back_end(cache: PrefixCache, request: Request) -> None:
     if length >= request.num_slots:
         return
     cache.release(request.slots[max(length, node.end) : request.num_slots])
-    request.num_slots = request.num_computed = length
+    request.num_slots = length
+    request.num_computed = min(request.num_computed, length)
+    request.num_tabled = min(request.num_tabled, length)
     if node.end > length:  # some of it was cached already
         kept = cache.match(request.tokens[:length])
         cache.lock(kept)

@@ -63,7 +63,8 @@ class Results:
         logits: by place, of rows with a rule and `wants_logprobs`: `[vocab]` float32, the model's
             own, on the runner's device; they stay valid as long as they are held.
         recorded: for each of `recording`, the log-probabilities of the ids behind its positions.
-        recorded_logits: for each of `recording`, `[positions, vocab]` float32, as `logits`.
+        recorded_logits: for each of `recording`, `[n, vocab]` float32, as `logits`, of its last n
+            positions: all, but `MOST_TAKEN_BACK` at most.
         scores: for each of `scoring`, the log-probabilities of `trie.edges(first, last)`.
     """
 

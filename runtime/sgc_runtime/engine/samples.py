@@ -1,8 +1,13 @@
-"""The next ids of generations: sampled, forced by a constraint, taken back."""
+"""The next ids of generations: sampled, forced by a constraint, taken back.
+
+With overlap an id becomes known when the next step, which computes it, has begun. Where it turns
+out to be another one, or others come in its place, that step was in vain for its request: what is
+computed stays what it was, and the right ids are computed as known ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -10,13 +15,15 @@ import torch
 from sgc_ir.errors import BackendError, ConstraintError
 from sgc_runtime.engine.guide import Change
 from sgc_runtime.engine.metrics import Metrics
-from sgc_runtime.engine.request import Request
+from sgc_runtime.engine.refusals import accepted_ids
+from sgc_runtime.engine.request import Request, State
+from sgc_runtime.engine.runner import Flight, Launched, Results, Runner
 from sgc_runtime.engine.scheduler import Scheduler
 from sgc_runtime.engine.slices import Slices, Work
 from sgc_runtime.engine.step_input import Positions
 from sgc_runtime.sampling.logprobs import token_logprobs
-from sgc_runtime.sampling.row import SamplingRow, TokenLogprobs
-from sgc_runtime.sampling.sampler import NO_TOKEN, sample
+from sgc_runtime.sampling.row import TokenLogprobs
+from sgc_runtime.sampling.sampler import NO_TOKEN
 
 
 class Samples:
@@ -30,13 +37,14 @@ class Samples:
 
     def __init__(
         self,
+        runner: Runner,
         scheduler: Scheduler,
         metrics: Metrics,
         end: Callable[[Request], None],
         fail: Callable[[Request, Exception], None],
         queue: Callable[[Sequence[Request]], None],
     ) -> None:
-        self._scheduler, self._metrics = scheduler, metrics
+        self._runner, self._scheduler, self._metrics = runner, scheduler, metrics
         self._end, self._fail, self._queue = end, fail, queue
         self._slices = Slices(metrics, fail)
         self._begun: list[Sequence[Request]] = []
@@ -78,57 +86,106 @@ class Samples:
         """Begin a step: go on with those that stand aside."""
         self._slices.go_on()
         self._queue_begun()
+
+    def take_late(self) -> None:
+        """Sample for those that have stood aside and need not any more; all results of steps
+        before have been taken."""
         late, self._late = self._late, []
-        if not late:
+        late = [entry for entry in late if entry[0].state is State.RUNNING]
+        rows = [request for request, _ in late]
+        if not rows:
             return
         try:
-            self._sample([r for r, _ in late], torch.cat([logits for _, logits in late]))
+            flight = self._runner.sample_kept(rows, [logits for _, logits in late])
+            self.take(flight, flight.result(), rows, range(len(rows)))
         except Exception as exc:
-            for request, _ in late:
+            for request in rows:
                 self._fail(request, exc)
 
-    def take(self, requests: Sequence[Request], logits: torch.Tensor) -> None:
-        """The next id of each, by its row of `logits` (`[requests, vocab]` float32)."""
-        sampled = [i for i, r in enumerate(requests) if self._samples(r, logits[i : i + 1])]
-        if len(sampled) == len(requests):
-            self._sample(requests, logits)
-        elif sampled:
-            self._sample([requests[i] for i in sampled], logits[sampled])
+    def ready(
+        self, launched: Launched, ends: Mapping[Request, int]
+    ) -> tuple[list[Request], list[Positions]]:
+        """Those whose next id can be sampled now, by what all steps before have given; and
+        positions whose next ids are known by now and lack log-probabilities.
 
-    def record(self, recording: Sequence[Positions], logits: torch.Tensor) -> None:
+        Args:
+            ends: of each request that is launched, how many tokens are computed with it.
+        """
+        rows, forced = [], list[Positions]()
+        for request in launched.sampling:
+            end = ends[request]
+            if request.state is not State.RUNNING or not _is_computed(request, end):
+                continue
+            if request.guide is None:
+                rows.append(request)
+            elif request.num_tokens == end and self._samples(request, launched):
+                rows.append(request)
+            elif request.state is State.RUNNING and request.num_tokens > end:
+                assert request.row is not None
+                if request.row.wants_logprobs:
+                    forced.append((request, end - 1, end))
+        return rows, forced
+
+    def take(
+        self, flight: Flight, results: Results, rows: Sequence[Request], places: Sequence[int]
+    ) -> None:
+        """Go on with the ids of a flight.
+
+        Args:
+            rows: what was sampled; `places`: those of them that are still in flight.
+        """
+        ids, logprobs = results.ids, results.logprobs
+        others = accepted_ids(self._runner, flight, results, rows, places, self._fail)
+        for i in places:
+            request, token = rows[i], ids[i]
+            request.pending = 0
+            request.times.prefill()
+            if request.state is State.DONE:
+                continue
+            try:
+                if token == NO_TOKEN:
+                    raise _no_token(request)
+                if request.guide is None:
+                    self._push(request, token, logprobs.get(i))
+                    continue
+                by = results.logits[i][None] if i in results.logits else None
+                found = logprobs.get(i)
+                if i in others:
+                    token, request.ahead = others[i], 0
+                    found = self._logprob(request, by, token)
+                self._take(request, token, results.shares[i], found, by)
+            except Exception as exc:
+                self._fail(request, exc)
+
+    def record(
+        self, position: Positions, found: Sequence[TokenLogprobs], logits: torch.Tensor
+    ) -> None:
         """Note log-probabilities of ids that were forced.
 
         Args:
-            recording: requests, each with the positions `[first, last)` behind which they stand.
-            logits: `[all positions, vocab]` float32.
+            position: a request, with the positions `[first, last)` behind which they stand.
+            logits: `[n, vocab]` float32, of the last n positions.
         """
-        first_row = 0
-        for request, first, last in recording:
-            rows = logits[first_row : first_row + last - first]
-            first_row += last - first
-            assert request.row is not None
-            ids = request.tokens[first + 1 : last + 1].tolist()
-            counts = [request.row.params.top_logprobs] * len(ids)
-            for i, found in enumerate(token_logprobs(rows, ids, counts)):
-                request.record(first + 1 + i, found, rows[i].clone())
+        request, first, _ = position
+        before = len(found) - len(logits)
+        for i, one in enumerate(found):
+            request.record(first + 1 + i, one, logits[i - before] if i >= before else None)
 
     # -- below --------------------------------------------------------------------------------
 
-    def _samples(self, request: Request, logits: torch.Tensor) -> bool:
+    def _samples(self, request: Request, launched: Launched) -> bool:
         """Whether an id is to be sampled now; one that is forced is taken here."""
         guide = request.guide
-        if guide is None:
-            return True
+        assert guide is not None
         if not guide.waiting:
-            return self._is_prepared(request, logits)
+            return self._is_prepared(request, launched)
         try:
-            token = guide.waiting.popleft()
-            self._push(request, token, self._logprob(request, logits, token), logits, forced=True)
+            self._push(request, guide.waiting.popleft(), forced=True)
         except Exception as exc:
             self._fail(request, exc)
         return False
 
-    def _is_prepared(self, request: Request, logits: torch.Tensor) -> bool:
+    def _is_prepared(self, request: Request, launched: Launched) -> bool:
         """Whether an id may be sampled now. It is sampled later, where what may follow is not
         known by now."""
         is_prepared = is_late = False
@@ -143,7 +200,7 @@ class Samples:
 
         self._slices.do([request], work)
         if request.aside:
-            is_late, kept = True, logits.clone()
+            is_late, kept = True, launched.kept_logits(request)
         return is_prepared
 
     def _prepare(self, request: Request, seconds: float) -> bool:
@@ -164,31 +221,22 @@ class Samples:
         self._ended(request)
         return False
 
-    def _sample(self, requests: Sequence[Request], logits: torch.Tensor) -> None:
-        rows = [r.row for r in requests if r.row is not None]
-        sampled = sample(logits, rows)
-        for i, (request, token) in enumerate(zip(requests, sampled.ids, strict=True)):
-            if token == NO_TOKEN:
-                self._fail(request, _no_token(rows[i]))
-                continue
-            found, by = sampled.logprobs.get(i), sampled.logits.get(i)
-            try:
-                self._take(request, token, found, None if by is None else by[None])
-            except Exception as exc:
-                self._fail(request, exc)
-
     def _take(
         self,
         request: Request,
         token: int,
+        share: float,
         found: TokenLogprobs | None,
         logits: torch.Tensor | None,
     ) -> None:
-        assert request.row is not None
-        if request.guide is None or token in request.row.end_ids:
+        row, guide = request.row, request.guide
+        assert row is not None
+        assert guide is not None
+        row.weigh(share)
+        if token in row.end_ids:
             self._push(request, token, found, logits)
         else:
-            request.guide.take(token)
+            guide.take(token)
             self._slices.do([request], partial(self._take_on, request, found, logits, None))
 
     def _take_on(
@@ -221,6 +269,8 @@ class Samples:
             found, logits: of the id that was sampled: its log-probability, and what it comes
                 from.
         """
+        if change.rollback or change.sampled != 0:
+            request.ahead = 0
         if change.rollback:
             logits = self._take_back(request, change.rollback)
         for place, token in enumerate(change.ids):
@@ -263,8 +313,8 @@ class Samples:
         self,
         request: Request,
         token: int,
-        found: TokenLogprobs | None,
-        logits: torch.Tensor | None,
+        found: TokenLogprobs | None = None,
+        logits: torch.Tensor | None = None,
         forced: bool = False,
         last: bool = True,
     ) -> bool:
@@ -309,7 +359,19 @@ class Samples:
             self._end(request)
 
 
-def _no_token(row: SamplingRow) -> BackendError:
+def _is_computed(request: Request, end: int) -> bool:
+    """Whether a launched chunk has computed all tokens before `end`. One whose last id was not
+    known has done so if that id stayed; where that is not said yet, it was in vain."""
+    if request.ahead:
+        request.ahead = 0
+        if not request.aside:
+            request.num_computed += 1
+    return request.num_computed == end and not request.aside
+
+
+def _no_token(request: Request) -> BackendError:
+    row = request.row
+    assert row is not None
     if row.rule is not None:
         return BackendError(
             "no token can be chosen: the model's logits are not numbers, or logit_bias, min_tokens "

@@ -10,6 +10,7 @@ Progress: the oldest request in flight is never retracted, and a request alone a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from sgc_runtime.cache.prefix_cache import PrefixCache
@@ -40,21 +41,35 @@ class Chunk(NamedTuple):
         return 0 if scoring is None else max(0, self.end - max(self.start, scoring.trie.first_row))
 
 
+def _ignore(request: Request) -> None:
+    return
+
+
 class Scheduler:
-    """Queues and memory. Called in the engine's thread only."""
+    """Queues and memory. Called in the engine's thread only.
+
+    With overlap the ids that are being sampled are not known when the next step is planned
+    (`Request.pending`): that step computes them where they are, behind the known ones.
+
+    Args:
+        forget: called with each request that leaves the flight.
+    """
 
     def __init__(
         self,
         cache: PrefixCache,
         config: EngineConfig,
         metrics: Metrics,
+        forget: Callable[[Request], None] = _ignore,
     ) -> None:
         self._cache, self._config, self._metrics = cache, config, metrics
+        self._forget = forget
         self.admission = Admission(cache, config)
         self.waiting = self.admission.waiting
         self.prefilling: list[Request] = []
         self.running: list[Request] = []
         self._streak = 0
+        self._stalled = False
         self._clock = 0  # tokens computed so far
 
     @property
@@ -108,7 +123,7 @@ class Scheduler:
 
     def plan(self) -> list[Chunk]:
         """The next step's work, with slots for all of it; empty when nothing waits, but for what
-        stands aside."""
+        stands aside and for results."""
         prefill = self._prefill()
         decode: list[Chunk] = []
         if not prefill or self._streak >= self._config.max_prefill_streak:
@@ -128,14 +143,16 @@ class Scheduler:
         self._metrics.see(len(self.prefilling) + len(self.running), self._cache.referenced)
 
     def computed(self, chunk: Chunk) -> None:
-        """The KV of `chunk` is there; prompts can be shared from now on."""
-        request = chunk.request
-        request.num_computed = chunk.end
+        """The KV of `chunk` is there for all that is computed later; prompts can be shared from
+        now on."""
+        request, _, end = chunk
         if request.state is not State.PREFILLING:
+            request.ahead = request.pending
+            request.num_computed = end - request.pending
             return
-        store(self._cache, request, min(chunk.end, request.num_linear))
-        if chunk.end == request.num_target:
-            request.times.prefill()
+        request.num_computed = end
+        store(self._cache, request, min(end, request.num_linear))
+        if end == request.num_target:
             self.prefilling.remove(request)
             self.running.append(request)
             request.state = State.RUNNING
@@ -144,8 +161,7 @@ class Scheduler:
 
     def _prefill(self) -> list[Chunk]:
         """Chunks of the prompts in flight, oldest admission first, then of new ones."""
-        budget = self._config.prefill_tokens
-        scores = self._config.score_tokens
+        budget, scores = self._prompt_tokens(), self._config.score_tokens
         chunks = self._chunks(self.prefilling, budget, scores)
         budget -= sum(c.end - c.start for c in chunks)
         scores -= sum(c.num_scored for c in chunks)
@@ -154,6 +170,13 @@ class Scheduler:
             self._count_admission(request, request.num_matched)
         self.prefilling += admitted
         return chunks + self._chunks(admitted, budget, scores)
+
+    def _prompt_tokens(self) -> int:
+        """How many prompt tokens the step may compute: no more than others can wait for."""
+        most, mixed = self._config.prefill_tokens, self._config.mixed_tokens
+        if mixed is None or not any(r.row is not None and not r.aside for r in self.running):
+            return most
+        return min(most, mixed)
 
     def _chunks(self, requests: list[Request], budget: int, scores: int) -> list[Chunk]:
         """Work of at most `budget` tokens, `scores` of them with logits of scorings."""
@@ -183,34 +206,44 @@ class Scheduler:
     def _decode(self) -> list[Chunk]:
         while True:
             chunks = self._decode_chunks()
-            missing = [c.end - c.request.num_slots for c in chunks]
+            missing = [max(0, c.end - c.request.num_slots) for c in chunks]
             slots = self._cache.alloc(sum(missing))
             if slots is not None:
                 break
+            if self._waits_for_results():
+                return []
             others = [r for r in self.in_flight if not r.aside]
             if len(others) == 1 and others != self.in_flight:
                 return []  # those that stand aside come back before long
             self._retract(max(others, key=lambda r: r.arrival))
+        self._stalled = False
         given = 0
         for chunk, count in zip(chunks, missing, strict=True):
-            request = chunk.request
-            request.slots[request.num_slots : chunk.end] = slots[given : given + count]
-            request.num_slots = chunk.end
-            given += count
+            if count:
+                request, _, end = chunk
+                request.slots[request.num_slots : end] = slots[given : given + count]
+                request.num_slots = end
+                given += count
         return chunks
+
+    def _waits_for_results(self) -> bool:
+        """Whether to wait, once, for ids that are being sampled: rows may end with them."""
+        self._stalled = not self._stalled and any(r.pending for r in self.running)
+        return self._stalled
 
     def _decode_chunks(self) -> list[Chunk]:
         """Of each running request its tokens: one, and those that are forced behind it, of which
-        a step takes no more in all than prompt tokens."""
-        chunks, budget = [], self._config.prefill_tokens
+        a step takes no more in all than prompt tokens beside decoding rows."""
+        chunks, budget = [], self._config.mixed_tokens or self._config.prefill_tokens
         for request in self.running:
-            if request.aside:
+            if request.aside or (request.pending and request.ends_with_pending):
                 continue
-            start, end = request.num_computed, request.num_target
+            start, end = request.num_computed, request.num_ahead
             if end - start > 1:
                 end = min(end, start + 1 + budget)
                 budget -= end - start - 1
-            chunks.append(Chunk(request, start, end))
+            if end > start:  # else it waits for results
+                chunks.append(Chunk(request, start, end))
         return chunks
 
     def cut(self, request: Request) -> None:
@@ -233,4 +266,5 @@ class Scheduler:
         queue = self.prefilling if request.state is State.PREFILLING else self.running
         queue.remove(request)
         stored = give_back(self._cache, request, num_kept)
+        self._forget(request)
         self.admission.instances.leave(request, self._clock, stored, done)

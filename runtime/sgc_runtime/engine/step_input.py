@@ -6,18 +6,20 @@ each then does not grow with contexts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from sgc_runtime.cache.radix_tree import Slots
+from sgc_runtime.cache.radix_tree import Ids, Slots
 from sgc_runtime.engine.request import Request, State
 from sgc_runtime.engine.scheduler import Chunk
 from sgc_runtime.model.forward import ForwardBatch
 
 Positions = tuple[Request, int, int]
+Pending = Mapping[Request, int]
+_NO_IDS: Pending = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +49,20 @@ class StepInputs:
         self._device, self._room = device, room
         self._rows: _DecodingRows | None = None
 
-    def make(self, chunks: Sequence[Chunk]) -> StepInput:
-        """Pack the chunks in order, without padding."""
+    def make(self, chunks: Sequence[Chunk], pending: Pending = _NO_IDS) -> StepInput:
+        """Pack the chunks in order, without padding.
+
+        Args:
+            pending: the last ids of chunks that are pending.
+        """
         rows = self._rows
         if rows is not None and rows.can_grow(chunks):
-            return rows.grown()
+            return rows.grown(pending)
         self._rows = None
         if not _all_decode(chunks):
-            return make_step_input(chunks, self._device)
+            return make_step_input(chunks, self._device, pending)
         self._rows = _DecodingRows(chunks, self._device, self._room)
-        return self._rows.grown()
+        return self._rows.grown(pending)
 
 
 def _all_decode(chunks: Sequence[Chunk]) -> bool:
@@ -67,7 +73,7 @@ def _all_decode(chunks: Sequence[Chunk]) -> bool:
         and c.request.scoring is None
         and not c.request.closing
         and c.start == c.end - 1
-        and c.end == c.request.num_target
+        and c.end == c.request.num_ahead
         for c in chunks
     )
 
@@ -101,13 +107,16 @@ class _DecodingRows:
             return False
         return [c.start for c in chunks] == self._next and _all_decode(chunks)
 
-    def grown(self) -> StepInput:
+    def grown(self, pending: Pending) -> StepInput:
         """The input of the next step."""
         self._room -= 1
         self._next = [start + 1 for start in self._next]
         places, requests = self._ends.to(self._device, torch.int64), self._requests
-        ids = _numbers([r.tokens[r.num_target - 1] for r in requests], self._device)
-        out = _numbers([r.slots[r.num_target - 1] for r in requests], self._device)
+        ids = _numbers(
+            [pending[r] if r.pending else r.tokens[r.num_target - 1] for r in requests],
+            self._device,
+        )
+        out = _numbers([r.slots[r.num_ahead - 1] for r in requests], self._device)
         self._slots.index_copy_(0, places, out)
         self._ends += 1
         self._positions += 1
@@ -135,8 +144,10 @@ def _with_room(chunk: Chunk, room: int) -> Slots:
     return slots
 
 
-def make_step_input(chunks: Sequence[Chunk], device: torch.device) -> StepInput:
-    """Pack the chunks in order, without padding."""
+def make_step_input(
+    chunks: Sequence[Chunk], device: torch.device, pending: Pending = _NO_IDS
+) -> StepInput:
+    """Pack the chunks in order, without padding; see `StepInputs.make`."""
     lengths = np.array([c.end - c.start for c in chunks], np.int64)
     rows = np.concatenate([[0], np.cumsum(lengths)])
     sequences = [sequence for c in chunks for sequence in _sequences(c)]
@@ -144,7 +155,7 @@ def make_step_input(chunks: Sequence[Chunk], device: torch.device) -> StepInput:
     for chunk, row in zip(chunks, rows[:-1].tolist(), strict=True):
         wanted.add(chunk, row)
     batch = ForwardBatch(
-        input_ids=_packed([c.request.tokens[c.start : c.end] for c in chunks], device),
+        input_ids=_packed([_ids(c, pending) for c in chunks], device),
         positions=_packed([_positions(c) for c in chunks], device),
         out_slots=_packed([c.request.slots[c.start : c.end] for c in chunks], device),
         qo_indptr=_indptr([count for count, _ in sequences]),
@@ -153,6 +164,13 @@ def make_step_input(chunks: Sequence[Chunk], device: torch.device) -> StepInput:
         logit_rows=_packed(wanted.rows, device),
     )
     return StepInput(batch, wanted.sampling, wanted.scoring, wanted.recording)
+
+
+def _ids(chunk: Chunk, pending: Pending) -> Ids:
+    request, start, end = chunk
+    if not chunk.is_pending:
+        return request.tokens[start:end]
+    return np.append(request.tokens[start : end - 1], np.int32(pending[request]))
 
 
 def _sequences(chunk: Chunk) -> list[tuple[int, Slots]]:

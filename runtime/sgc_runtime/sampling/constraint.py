@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import log
 from typing import Protocol
 
@@ -88,18 +88,3 @@ def first_canonical(row: SamplingRow, candidates: Iterator[int]) -> int:
         if tried + 1 == MAX_REJECTED:
             break
     return best
-
-
-def by_score(
-    scores: torch.Tensor, best: Callable[[torch.Tensor], torch.Tensor], first: int | None = None
-) -> Iterator[int]:
-    """Ids of one row `[1, vocab]`, best first; uses the row up, and ends with a negative one.
-
-    Args:
-        first: the best one, where it is known.
-    """
-    token = int(best(scores)) if first is None else first
-    while True:
-        yield token
-        scores[0, token] = -torch.inf
-        token = int(best(scores))

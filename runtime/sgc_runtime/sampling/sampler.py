@@ -10,7 +10,6 @@ import torch
 
 from sgc_runtime.sampling.constraint import (
     allowed_shares,
-    by_score,
     first_canonical,
     mask_logits,
     stacked_masks,
@@ -49,38 +48,113 @@ def sample(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> Sampled:
     the filters leave over. Where they leave over none, the likeliest canonical one is taken; where
     none seems to be, the best or the first one drawn.
     """
+    draft = choose(logits, rows)
+    ids = list(draft.ids)
+    for i, share in draft.shares.items():
+        rows[i].weigh(share)
+        ids[i] = first_canonical(rows[i], draft.candidates(i))
+    return Sampled(ids, draft.logprobs(ids), draft.raw)
+
+
+def choose(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> Draft:
+    """What `sample` begins with: the first choice of each row, canonical or not; no row is
+    changed."""
     wanted = [i for i, row in enumerate(rows) if row.wants_logprobs]
-    raw = logits[wanted] if wanted else None  # a copy
+    raw = dict(zip(wanted, logits[wanted], strict=True)) if wanted else {}  # copies
     bound = [i for i, row in enumerate(rows) if row.rule is not None]
+    shares: dict[int, float] = {}
     if bound:
         masks = stacked_masks([rows[i] for i in bound]).to(logits.device)
-        for i, share in zip(bound, allowed_shares(logits, masks, bound), strict=True):
-            rows[i].weigh(share)
+        shares = dict(zip(bound, allowed_shares(logits, masks, bound), strict=True))
     if not all(row.plain for row in rows):
         adjust_logits(logits, rows)
     if bound:
         mask_logits(logits, masks, bound)
-    chosen = _choose(logits, rows, bound)
-    if raw is None:
-        return Sampled(chosen, {})
-    counts = [rows[i].params.top_logprobs for i in wanted]
-    picked = [max(chosen[i], 0) for i in wanted]
-    found = token_logprobs(raw, picked, counts)
-    return Sampled(
-        chosen, dict(zip(wanted, found, strict=True)), dict(zip(wanted, raw, strict=True))
-    )
+    draft = Draft(rows, shares, raw)
+    draft.decide(logits)
+    return draft
 
 
-def _choose(logits: torch.Tensor, rows: Sequence[SamplingRow], bound: Sequence[int]) -> list[int]:
-    ids = _best(logits)
-    drawn = [i for i, row in enumerate(rows) if not row.params.greedy]
-    if drawn:
-        _draw(logits, rows, drawn, ids)
-    chosen: list[int] = ids.tolist()
-    for i in bound:
-        if rows[i].params.greedy:
-            chosen[i] = first_canonical(rows[i], by_score(logits[i : i + 1], _best, chosen[i]))
-    return chosen
+class Draft:
+    """First choices of some rows, and others in place of those that are refused.
+
+    Args:
+        shares: by row, of rows with a rule: the log-probability of all ids that their mask allows.
+        raw: by row, of those that want log-probabilities: the model's logits, `[vocab]`.
+
+    Attributes:
+        ids: the first choice of each row.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[SamplingRow],
+        shares: dict[int, float],
+        raw: dict[int, torch.Tensor],
+    ) -> None:
+        self.shares, self.raw = shares, raw
+        self._rows = rows
+        self.ids: list[int] = []
+        self._scores: dict[int, torch.Tensor] = {}  # of rows with a rule, each [1, vocab]
+        self._probs: dict[int, torch.Tensor] = {}
+
+    def decide(self, logits: torch.Tensor) -> None:
+        """Choose by `logits`, which are masked; uses them up."""
+        ids = _best(logits)
+        drawn = [i for i, row in enumerate(self._rows) if not row.params.greedy]
+        self._scores = {i: logits[i : i + 1] for i in self.shares}
+        if drawn:
+            self._draw(logits, drawn, ids)
+        self.ids = ids.tolist()
+
+    def logprobs(self, ids: Sequence[int]) -> dict[int, TokenLogprobs]:
+        """By row, of those that ask: of `ids`, one a row, and of the likeliest ones."""
+        wanted = list(self.raw)
+        if not wanted:
+            return {}
+        counts = [self._rows[i].params.top_logprobs for i in wanted]
+        picked = [max(ids[i], 0) for i in wanted]
+        found = token_logprobs(torch.stack(list(self.raw.values())), picked, counts)
+        return dict(zip(wanted, found, strict=True))
+
+    def candidates(self, place: int) -> Iterator[int]:
+        """The ids of a row with a rule in the order in which they are tried; the last is
+        `NO_TOKEN`."""
+        token, excluded = self.ids[place], list[int]()
+        while token != NO_TOKEN:
+            yield token
+            excluded.append(token)
+            token = self.again(place, excluded)
+        yield token
+
+    def again(self, place: int, excluded: Sequence[int]) -> int:
+        """The choice of a row with a rule without the ids that were chosen for it before, in their
+        order: a draw with noise of its own, so that what is taken is distributed as if the others
+        had not been there; where the filters leave over nothing more, the best of all others."""
+        without, scores, probs = list(excluded), self._scores[place], self._probs.get(place)
+        if probs is not None:
+            probs[0, without] = 0.0
+            if bool(probs.any()):
+                noise = _noise([self._rows[place]], probs, len(without))
+                return int(draw(probs, noise))
+        scores[0, without] = -torch.inf
+        return int(_best(scores))
+
+    def _draw(self, logits: torch.Tensor, drawn: list[int], ids: torch.Tensor) -> None:
+        index = torch.tensor(drawn, device=logits.device)
+        picked = [self._rows[i] for i in drawn]
+        temperature = torch.tensor([min(r.params.temperature, _HOTTEST) for r in picked])
+        scores = logits if len(drawn) == len(self._rows) else logits[index]
+        # Shifted before the division: a tiny temperature then cannot overflow the largest logit.
+        scores = scores.sub_(scores.amax(-1, keepdim=True))
+        scores = scores.div_(temperature.to(logits)[:, None])
+        probs = scores.softmax(-1)
+        filter_probs(probs, [r.params for r in picked])
+        known = ids[index] != NO_TOKEN
+        ids[index] = torch.where(known, draw(probs, _noise(picked, probs)), NO_TOKEN)
+        for j, i in enumerate(drawn):
+            if i in self.shares:
+                self._scores[i], self._probs[i] = scores[j : j + 1], probs[j : j + 1]
 
 
 def _best(logits: torch.Tensor) -> torch.Tensor:
@@ -96,45 +170,8 @@ def _best(logits: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(found)
 
 
-def _draw(
-    logits: torch.Tensor, rows: Sequence[SamplingRow], drawn: list[int], ids: torch.Tensor
-) -> None:
-    index = torch.tensor(drawn, device=logits.device)
-    picked = [rows[i] for i in drawn]
-    temperature = torch.tensor([min(r.params.temperature, _HOTTEST) for r in picked]).to(logits)
-    scores = logits if len(drawn) == len(rows) else logits[index]
-    # Shifted before the division: a tiny temperature then cannot overflow the largest logit.
-    scores = scores.sub_(scores.amax(-1, keepdim=True)).div_(temperature[:, None])
-    probs = scores.softmax(-1)
-    filter_probs(probs, [r.params for r in picked])
-    found = draw(probs, _noise(picked, probs))
-    known = ids[index] != NO_TOKEN
-    for j, row in enumerate(picked):
-        if row.rule is not None and known[j]:
-            part = slice(j, j + 1)
-            found[j] = first_canonical(row, _drawn(row, probs[part], scores[part], int(found[j])))
-    ids[index] = torch.where(known, found, NO_TOKEN)
-
-
 def _noise(rows: Sequence[SamplingRow], probs: torch.Tensor, again: int = 0) -> torch.Tensor:
     """Random numbers of these rows for the first draw of their step, or for one of those after."""
     steps = [row.step + (again << _STEP_BITS) for row in rows]
     count = noise_count(probs.shape[-1])
     return torch.from_numpy(uniform([row.seed for row in rows], steps, count)).to(probs.device)
-
-
-def _drawn(
-    row: SamplingRow, probs: torch.Tensor, scores: torch.Tensor, first: int
-) -> Iterator[int]:
-    """Ids drawn by `probs` (`[1, vocab]`) without those before, each with noise of its own: what
-    is taken of them is distributed as if those that are refused had not been there. Then, where
-    the filters leave over nothing more, all others by `scores`."""
-    token, again = first, 0
-    while True:
-        yield token
-        probs[0, token], scores[0, token] = 0.0, -torch.inf
-        if not bool(probs.any()):
-            break
-        again += 1
-        token = int(draw(probs, _noise([row], probs, again)))
-    yield from by_score(scores, _best)

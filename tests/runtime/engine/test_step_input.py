@@ -12,7 +12,7 @@ from support.engine import Ask, make_core, run_with_arrivals
 
 from sgc_ir.params import SamplingParams
 from sgc_runtime.engine.scheduler import Chunk
-from sgc_runtime.engine.step_input import StepInput, StepInputs, make_step_input
+from sgc_runtime.engine.step_input import Pending, StepInput, StepInputs, make_step_input
 from sgc_runtime.model.forward import ForwardBatch
 
 CPU = torch.device("cpu")
@@ -43,10 +43,10 @@ class Compared(StepInputs):
         super().__init__(CPU, room)
         self.grown = 0
 
-    def make(self, chunks: Sequence[Chunk]) -> StepInput:
+    def make(self, chunks: Sequence[Chunk], pending: Pending = {}) -> StepInput:  # noqa: B006
         rows = self._rows
-        got = super().make(chunks)
-        assert_equal(got, make_step_input(chunks, CPU))
+        got = super().make(chunks, pending)
+        assert_equal(got, make_step_input(chunks, CPU, pending))
         self.grown += rows is not None and rows is self._rows
         return got
 
@@ -56,7 +56,7 @@ class Compared(StepInputs):
 def test_inputs_equal_those_from_scratch(seed: int, num_slots: int, room: int) -> None:
     rng = random.Random(seed)
     core = make_core(num_slots, prefill_tokens=rng.choice((5, 64)), max_running=rng.randint(1, 6))
-    core.step_inputs = Compared(room)
+    core.runner.inputs = Compared(room)
     asks = []
     for _ in range(rng.randint(1, 10)):
         prompt = [rng.randint(2, 4) for _ in range(rng.randint(1, 25))]
@@ -71,7 +71,7 @@ def test_inputs_equal_those_from_scratch(seed: int, num_slots: int, room: int) -
 
 def test_decode_steps_grow() -> None:
     core = make_core()
-    inputs = core.step_inputs = Compared(room=20)
+    inputs = core.runner.inputs = Compared(room=20)
     params = SamplingParams(temperature=0, max_tokens=50, ignore_eos=True)
     core.add(*(Ask([number, 3, 4], params).request for number in range(5, 9)))
     while core.step():
