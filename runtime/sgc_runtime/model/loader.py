@@ -46,6 +46,7 @@ def load_model(
     device: str | torch.device = "cpu",
     weights: str = "auto",
     kept_in: Path | None = None,
+    attention: str = "auto",
 ) -> LoadedModel:
     """Load a Hugging Face directory or a `.gguf` file.
 
@@ -56,10 +57,11 @@ def load_model(
         weights: `auto`, `dense`, `int4` or `int8`; see `Products`.
         kept_in: a directory for a copy of converted weights, which later processes map instead
             of converting again; see `Converted`.
+        attention: see `select_kernels`.
 
     Raises:
         ModelError: the model is missing, damaged, incomplete or of an unsupported kind, or the
-            device cannot be had.
+            device or the attention cannot be had.
     """
     place = Path(path)
     where = find_device(device)
@@ -71,7 +73,11 @@ def load_model(
     if config.moe is not None and weights in ("int4", "int8"):
         raise ModelError(f"weights={weights}: experts are not rounded: leave weights at auto")
     group = config.num_heads // config.num_kv_heads
-    kernels = select_kernels(where, number_format, config.head_dim, group)
+    try:
+        kernels = select_kernels(where, number_format, config.head_dim, group, attention)
+    except (ValueError, ImportError) as error:
+        line = " ".join(str(error).split())
+        raise ModelError(f"attention={attention} is not to be had here: {line}") from error
     products = Products(source, kernels, where, number_format, weights, kept_in)
     loaded = _Assembly(config, products, where).build()
     products.finish()
