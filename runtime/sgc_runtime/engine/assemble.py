@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import cached_property
+from typing import Any
 
 import torch
 
 from sgc_kernels.cache_dir import cache_dir
-from sgc_runtime.cache.kv_pool import KVPool
+from sgc_runtime.cache.kv_pool import bytes_per_token
 from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.constraints.compiler import ConstraintCompiler, Tools
 from sgc_runtime.constraints.of_tokenizer import constraint_tools
-from sgc_runtime.engine.config import EngineConfig
-from sgc_runtime.engine.core import EngineCore, Model
+from sgc_runtime.engine.budgets import Budgets, Sizes, cpu_budgets, describe, gpu_budgets
+from sgc_runtime.engine.config import SCORE_TOKENS, EngineConfig
+from sgc_runtime.engine.core import EngineCore
 from sgc_runtime.engine.engine import Engine
+from sgc_runtime.engine.host_runner import Model
 from sgc_runtime.engine.memory import pool_tokens
 from sgc_runtime.engine.options import EngineOptions
+from sgc_runtime.engine.profile import NO_PROFILE, Profile
+from sgc_runtime.engine.runners import make_runner
 from sgc_runtime.engine.seams import Seams
 from sgc_runtime.engine.stream import TokenStream
+from sgc_runtime.engine.trial import CudaMachine
 from sgc_runtime.engine.vocabulary import Vocabulary
 from sgc_runtime.model.config import ModelConfig
 from sgc_runtime.sampling.healing import MAX_HEALED_IDS, Healing, TokenPrefixes, num_healed
+
+_LOG = logging.getLogger("sgc")
 
 
 class LoadedEngine:
@@ -45,21 +54,24 @@ class LoadedEngine:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        num_slots = pool_tokens(config, dtype, device, options.kv_tokens, options.kv_memory)
+        budgets = _budgets(model, config, options, dtype, device)
         settings = EngineConfig(
-            kv_tokens=num_slots,
-            max_running=options.max_running or 128,
-            prefill_tokens=options.prefill_tokens or 1024,
+            kv_tokens=budgets.kv_tokens,
+            max_running=budgets.max_running,
+            prefill_tokens=budgets.prefill_tokens,
+            mixed_tokens=budgets.mixed_tokens,
             reserve=options.reserve,
             order=options.order,
             priorities=options.priorities,
             claims=_claims(options, device),
             cache=options.cache,
             jump=options.jump,
+            overlap=options.on_gpu if options.overlap is None else options.overlap,
         )
-        shape = (config.num_layers, num_slots, config.num_kv_heads, config.head_dim)
-        core = EngineCore(model, KVPool(*shape, dtype, device), settings, device)
-        self.engine = Engine(core)
+        self.profile = Profile(device) if options.profile else None
+        profile = self.profile or NO_PROFILE
+        runner = make_runner(model, config, options, budgets, dtype, device, profile)
+        self.engine = Engine(EngineCore(runner, settings, profile), device, profile)
         self.jump = settings.jump
         engine = self.engine
         self.constraints = ConstraintCompiler(
@@ -99,20 +111,44 @@ class LoadedEngine:
         """What makes a gen spell the text of `ids` first; None for no ids."""
         return Healing(self.prefixes, ids.tolist()) if len(ids) else None
 
-    def stats(self) -> dict[str, int | float | None]:
-        """Counters of the engine under the names of `--stats`, and how many requests are
-        `running` and `waiting` now."""
+    def stats(self) -> dict[str, Any]:
+        """Counters of the engine under the names of `--stats`, how many requests are `running` and
+        `waiting` now, and the `profile` where one is kept."""
         core, scheduler = self.engine.core, self.engine.core.scheduler
         counters = core.metrics.to_dict()
         asked = counters["prompt_tokens"]
+        profile = {} if self.profile is None else {"profile": self.profile.to_dict()}
         return {
             **counters,
+            **profile,
             "hit_rate": counters["cached_tokens"] / asked if asked else None,
             "optimal_hit_rate": core.trie.optimal_hit_rate(),
             "running": len(scheduler.prefilling) + len(scheduler.running),
             "waiting": len(scheduler.waiting),
             "tokenizer_calls": self.vocabulary.calls - self._calls_before,
         }
+
+
+def _budgets(
+    model: Model,
+    config: ModelConfig,
+    options: EngineOptions,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Budgets:
+    if device.type != "cuda":
+        kv_tokens = pool_tokens(config, dtype, device, options.kv_tokens, options.kv_memory)
+        return cpu_budgets(options, kv_tokens)
+    sizes = Sizes(
+        slot_bytes=bytes_per_token(config.num_layers, config.num_kv_heads, config.head_dim, dtype),
+        slot_numbers=config.num_kv_heads * config.head_dim,
+        vocab_size=config.vocab_size,
+        max_positions=config.max_positions,
+        score_tokens=SCORE_TOKENS,
+    )
+    found = gpu_budgets(options, sizes, CudaMachine(model, config, dtype, device))
+    _LOG.info("%s: %s", device, describe(found))
+    return found
 
 
 def _claims(options: EngineOptions, device: torch.device) -> float:
@@ -134,6 +170,8 @@ def load_engine(
     from sgc_runtime.model.loader import load_model
 
     kept_in = cache_dir() / "converted"
-    loaded = load_model(path, options.dtype, options.device, options.weights, kept_in)
+    loaded = load_model(
+        path, options.dtype, options.device, options.weights, kept_in, options.attention
+    )
     model = loaded.model
     return LoadedEngine(model, loaded.config, vocabulary, options, model.dtype, model.device)

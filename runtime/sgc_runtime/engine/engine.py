@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -93,6 +94,8 @@ class Engine:
             reason = broken("the engine broke down", exc)
         self._fail_all(reason)
         self._deliver()
+        with suppress(Exception):  # of a device that has failed: those who wait have been told
+            self.core.close()
 
     def _loop(self) -> None:
         while self._receive(wait=not self.is_busy):

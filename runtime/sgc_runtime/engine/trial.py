@@ -9,9 +9,9 @@ import torch
 
 from sgc_runtime.cache.kv_pool import KVPool
 from sgc_runtime.engine.budgets import Trial
+from sgc_runtime.engine.host_runner import Model
 from sgc_runtime.model.config import ModelConfig
 from sgc_runtime.model.forward import ForwardBatch
-from sgc_runtime.model.llama import LlamaModel
 
 LONGEST = 2048  # tokens of one prompt of the step
 
@@ -23,11 +23,13 @@ class CudaMachine:
         kv_dtype: number format of keys and values.
     """
 
-    def __init__(self, model: LlamaModel, config: ModelConfig, kv_dtype: torch.dtype) -> None:
+    def __init__(
+        self, model: Model, config: ModelConfig, kv_dtype: torch.dtype, device: torch.device
+    ) -> None:
         self._model = model
         self._config = config
         self._kv_dtype = kv_dtype
-        self._device = model.device
+        self._device = device
 
     def free_bytes(self) -> int:
         gc.collect()

@@ -181,7 +181,7 @@ def test_a_trial_computes_prompts(tmp_path: Path) -> None:
 @pytest.mark.gpu
 def test_a_trial_on_a_gpu(tmp_path: Path) -> None:
     loaded = load_model(saved(tiny_model("llama"), tmp_path), "bfloat16", "cuda")
-    machine = CudaMachine(loaded.model, loaded.config, torch.bfloat16)
+    machine = CudaMachine(loaded.model, loaded.config, torch.bfloat16, loaded.model.device)
     small, large = machine.trial(64, 8), machine.trial(4096, 512)
     assert small is not None
     assert large is not None
