@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common.results import ResultFile, default_path
+from benchmarks.gpu.arguments import default_tokenizer, memory_folder, read_options
 
 PARTS = ("load", "decode 1", "decode 64", "prefill", "decode shared")
 
@@ -87,7 +88,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         help="folder with a tokenizer.json, or a GGUF file; default: that of the default model",
     )
     parser.add_argument("--model", type=Path, help="where the model is made, or lies already")
-    parser.add_argument("--scratch", type=Path, default=_memory(), help="a folder in memory")
+    parser.add_argument("--scratch", type=Path, default=memory_folder(), help="a folder in memory")
     parser.add_argument(
         "--option", dest="options", action="append", default=[], help="of the engine: NAME=JSON"
     )
@@ -101,30 +102,6 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     if args.tokenizer is None and args.model is None:
         args.tokenizer = default_tokenizer()
     return args
-
-
-def read_options(texts: list[str]) -> dict[str, Any]:
-    """`NAME=JSON` each; what is no JSON is a text."""
-    found = {}
-    for text in texts:
-        name, _, value = text.partition("=")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
-
-
-def default_tokenizer() -> Path:
-    """The default model's file."""
-    from sgc_runtime.models import DEFAULT_MODEL, resolve
-
-    return Path(resolve(DEFAULT_MODEL))
-
-
-def _memory() -> Path | None:
-    shared = Path("/dev/shm")
-    return shared if shared.is_dir() else None
 
 
 if __name__ == "__main__":

@@ -105,8 +105,8 @@ def _compile_at_once(parts: list[str]) -> None:
 def _compile(part: str, turn: tuple[int, int]) -> None:
     import torch
 
-    from benchmarks.gpu.ceilings import GpuCeilings
     from benchmarks.gpu.kernel_bench import KernelBench
+    from benchmarks.gpu.rates import GpuCeilings
 
     ceilings = GpuCeilings(1.0, 1.0)
     bench = KernelBench(torch.device("cuda"), ceilings, compile_only=True, turn=turn)

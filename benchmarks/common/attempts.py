@@ -22,8 +22,8 @@ def attempts_path(name: str) -> Path:
     return _ROOT / "attempts" / f"{name}.json"
 
 
-def read_attempts(path: Path, parts: str) -> dict[str, list[Attempt]]:
-    """Attempts by part; none when there is no such file.
+def read_attempts(path: Path, parts: Sequence[str]) -> dict[str, list[Attempt]]:
+    """Attempts by part (a name, or a letter of a text); none when there is no such file.
 
     The file holds a list of objects with `goal` (begins with its part: `a` or `(a)`), `cause`
     (what the profile showed), `tried`, `before` and `after` (a number, a text with a number in it,
@@ -44,7 +44,8 @@ def read_attempts(path: Path, parts: str) -> dict[str, list[Attempt]]:
         fault = _fault(entry)
         part = None if fault else _part(entry["goal"], parts)
         if part is None:
-            fault = fault or f"goal {entry['goal']!r} does not begin with one of ({parts})"
+            known = parts if isinstance(parts, str) else ", ".join(parts)
+            fault = fault or f"goal {entry['goal']!r} does not begin with one of ({known})"
             raise ValueError(f"{path}: attempt {number}: {fault}")
         found.setdefault(part, []).append(entry)
     return found
@@ -61,8 +62,9 @@ def lacking(result: Mapping[str, Any]) -> int:
     return max(0, ENOUGH - len(attempts)) if missed else 0
 
 
-def _part(goal: str, parts: str) -> str | None:
-    match = re.match(rf"\(?([{re.escape(parts)}])\b", goal)
+def _part(goal: str, parts: Sequence[str]) -> str | None:
+    names = "|".join(map(re.escape, sorted(parts, key=len, reverse=True)))
+    match = re.match(rf"\(?({names})\b", goal)
     return match[1] if match else None
 
 

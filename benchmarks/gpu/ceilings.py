@@ -7,44 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 
 import torch
 
 from benchmarks.gpu.clock import median_us
+from benchmarks.gpu.rates import GpuCeilings
 
 _COPY_BYTES = {"cuda": 4 << 30, "cpu": 1 << 22}
 _SIDES = {"cuda": (8192, 4096), "cpu": (128,)}
-
-
-@dataclass(frozen=True, slots=True)
-class GpuCeilings:
-    """Medians of some tries.
-
-    Attributes:
-        copy_gb_s: bytes read and written together a second, device to device.
-        matrix_tflop_s: of square products in bfloat16, the best size; 2 operations a multiply-add.
-    """
-
-    copy_gb_s: float
-    matrix_tflop_s: float
-
-    def to_dict(self) -> dict[str, float]:
-        return {name: round(value, 1) for name, value in asdict(self).items()}
-
-    def bytes_s(self, num_bytes: float) -> float:
-        """Seconds for moving so many bytes."""
-        return num_bytes / self.copy_gb_s / 1e9
-
-    def operations_s(self, operations: float) -> float:
-        """Seconds for so many operations."""
-        return operations / self.matrix_tflop_s / 1e12
-
-    @classmethod
-    def of(cls, facts: Mapping[str, float]) -> GpuCeilings:
-        """From `to_dict`."""
-        return cls(facts["copy_gb_s"], facts["matrix_tflop_s"])
 
 
 def measure_ceilings(device: torch.device) -> GpuCeilings:

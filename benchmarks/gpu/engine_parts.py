@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.gpu.ceilings import GpuCeilings
 from benchmarks.gpu.prompts import Ids, Prompts
+from benchmarks.gpu.rates import GpuCeilings
 from benchmarks.gpu.sgc_ids import SgcIds
 from benchmarks.gpu.shapes import ModelShape, causal_pairs
 from benchmarks.gpu.trace import heaviest, idle_shares, record, time_of

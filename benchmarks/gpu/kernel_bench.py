@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from benchmarks.gpu.ceilings import GpuCeilings
 from benchmarks.gpu.clock import Work, graph_us, host_us
+from benchmarks.gpu.rates import GpuCeilings
 
 Item = TypeVar("Item")
 

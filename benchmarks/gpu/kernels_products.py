@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -101,5 +102,5 @@ def _layer(bench: KernelBench, shape: Any) -> Layer:
 
 
 def _random(bench: KernelBench, rows: int, columns: int) -> torch.Tensor:
-    scale = columns**-0.5
-    return scale * torch.randn(rows, columns, dtype=bench.dtype, device=bench.device)
+    numbers = torch.randn(rows, columns, dtype=bench.dtype, device=bench.device)
+    return numbers.mul_(1.0 / math.sqrt(columns))
