@@ -96,6 +96,9 @@ class LocalBackend(ModelSource):
 
     async def engine(self) -> LoadedEngine:
         """The `LoadedEngine`, loaded once for all who wait."""
+        loaded = None if self._closed else self._loaded()
+        if loaded is not None:  # each call comes by here
+            return loaded
         return await asyncio.wrap_future(self._started())
 
     def _started(self) -> Future[LoadedEngine]:

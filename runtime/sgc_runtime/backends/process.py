@@ -7,7 +7,6 @@ message (`process_channel`), what one step of the engine answers comes back in o
 
 from __future__ import annotations
 
-import asyncio
 import os
 import weakref
 from collections.abc import Mapping, Sequence
@@ -57,22 +56,22 @@ class ProcessBackend(ModelSource):
     def open(self) -> BackendStream:
         name = self._process.new_name()
         self._process.post("open", name)
-        return ProcessStream(self._process, name)
+        return ProcessStream(self, self._process, name)
 
     def identity(self) -> Mapping[str, Any]:
         """What results depend on, for a journal: plain data. Raises ModelError, and BackendError
         when the process is gone."""
         # There, since it takes torch, which nothing else needs here.
-        found: Mapping[str, Any] = self._process.question("identity").result()
+        found: Mapping[str, Any] = self._process.question_now("identity")
         return found
 
     def load(self) -> None:
         """Load the model now. Raises ModelError or BackendError if that cannot be done."""
-        self._process.question("load").result()
+        self._process.question_now("load")
 
     async def ready(self) -> None:
         """Returns when the model is loaded; deadlines of calls count from there."""
-        await asyncio.wrap_future(self._process.question("load"))
+        await self._process.question("load")
 
     def stats(self) -> Mapping[str, Any]:
         """Counters under the names of `--stats`, and `load_seconds`, which here begin with the
@@ -88,9 +87,10 @@ class ProcessBackend(ModelSource):
 class ProcessStream:
     """A stream of the engine in the other process. See `BackendStream`."""
 
-    __slots__ = ("_name", "_open", "_process")
+    __slots__ = ("_backend", "_name", "_open", "_process")
 
-    def __init__(self, process: EngineProcess, name: int) -> None:
+    def __init__(self, backend: ProcessBackend, process: EngineProcess, name: int) -> None:
+        self._backend = backend  # which would end the process if it were dropped
         self._process, self._name = process, name
         self._open = True
 
@@ -117,7 +117,7 @@ class ProcessStream:
     def fork(self) -> BackendStream:
         name = self._process.new_name()
         self._process.post("fork", self._name, name)
-        return ProcessStream(self._process, name)
+        return ProcessStream(self._backend, self._process, name)
 
     def close(self) -> None:
         if self._open:

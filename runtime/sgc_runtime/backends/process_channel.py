@@ -96,23 +96,24 @@ class Channel:
         with self._sending:
             self._sending.wait_for(lambda: not self._backlog or self._closed, timeout_s)
 
+    def duplicate(self) -> socket.socket:
+        """Another descriptor of this end, to wait on. Raises OSError when the channel is closed."""
+        return self._socket.dup()
+
     def receive(self) -> list[Any] | None:
-        """The messages that have come, at least one frame; None when the other side is gone.
+        """The messages that have come, perhaps none; None when the other side is gone.
 
-        Waits for them. What is left of a frame that has not come whole is kept for the next call.
+        Does not wait. What has come of a frame that is not whole is kept for the next call.
         """
-        while True:
-            try:
-                data = self._socket.recv(_READ_BYTES)
-            except OSError:
-                return None
-            if not data:
-                return None
-            messages = self.take(data)
-            if messages:
-                return messages
+        try:
+            data = self._socket.recv(_READ_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        return self._take(data) if data else None
 
-    def take(self, data: bytes) -> list[Any]:
+    def _take(self, data: bytes) -> list[Any]:
         """The messages of all frames that `data` completes."""
         self._received += data
         messages: list[Any] = []
@@ -128,7 +129,7 @@ class Channel:
         return messages
 
     def close(self) -> None:
-        """Neither send nor receive any more; who waits in `receive` returns."""
+        """Neither send nor receive any more."""
         with self._sending:
             self._closed = True
             self._sending.notify_all()

@@ -15,16 +15,16 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any
 
 from sgc_ir.errors import BackendError
 from sgc_runtime.backends.process_channel import Channel, packed
-from sgc_runtime.backends.process_messages import error_of, plain_error
+from sgc_runtime.backends.process_inbox import Asked, Inbox
 
-CLOSED = "the engine was closed"
+_CLOSED = "this backend is closed; make a new one"
 _CLOSE_S = 30.0  # for a process that was told to end; then it is killed
 _STATS_S = 10.0  # for counters
 _REAP_S = 5.0  # between the end of a connection and that of the process
@@ -36,20 +36,6 @@ _BOOT = (
     "main(int(sys.argv[1]), int(sys.argv[2]))"
 )
 _LOG = logging.getLogger("sgc")
-
-
-class _Asked:
-    """Somebody who waits for an answer on an event loop."""
-
-    __slots__ = ("future", "loop", "on_text")
-
-    def __init__(self, on_text: Callable[[str], None] | None = None) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[tuple[str, Any]] = self.loop.create_future()
-        self.on_text = on_text
-
-
-_Letter = tuple[_Asked, str, Any]  # for whom, what it is, and its content
 
 
 class EngineProcess:
@@ -68,17 +54,15 @@ class EngineProcess:
         self.load_seconds = 0.0
         self._setup = (model, dict(options))
         self._stats: Mapping[str, Any] = {}  # as they were last told
-        self._lock = threading.Lock()
-        self._sending = threading.Lock()
+        self._lock = threading.RLock()  # garbage may be collected, and closed, at any place
+        self._sending = threading.RLock()
         self._outbox: deque[bytes] = deque()
-        self._asked: dict[int, _Asked | Future[Any]] = {}
-        self._numbers = itertools.count()
         self._names = itertools.count()
         self._channel: Channel | None = None
+        self._inbox: Inbox | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._reader: threading.Thread | None = None
         self._failure: str | None = None  # why nothing can be asked any more
-        self._closing = False
+        self._over: Future[None] = Future()  # done when the process has ended
         self._owner = os.getpid()
         self._began = 0.0
         atexit.register(_close_at_exit, weakref.ref(self))
@@ -109,64 +93,70 @@ class EngineProcess:
 
         Raises what the call raises there, and BackendError when the process is gone.
         """
-        asked = _Asked(on_text)
-        number = self._register(asked)
+        inbox = self._started()
+        asked = Asked(on_text)
+        number = inbox.expect(asked)
         try:
-            self._outbox.append(packed(kind, number, stream, *rest))
-            asked.loop.call_soon(self._flush)
-            what, content = await asked.future
+            self._say_soon(asked.loop, kind, number, stream, *rest)
+            return await asked.answer()
         except asyncio.CancelledError:
-            self.post("cancel", number, stream)
-            asked.loop.call_soon(self._flush)
+            self._say_soon(asked.loop, "cancel", number, stream)
             raise
         finally:
-            self._asked.pop(number, None)
-        if what == "failed":
-            raise error_of(content)
-        return content
+            inbox.forget(number)
 
-    def question(self, kind: str) -> Future[Any]:
-        """The answer to a question that concerns no stream; from any thread."""
+    async def question(self, kind: str) -> Any:
+        """The answer to a question that concerns no stream; errors as for `ask`."""
+        inbox = self._started()
+        asked = Asked()
+        number = inbox.expect(asked)
+        try:
+            self._say_soon(asked.loop, kind, number)
+            return await asked.answer()
+        finally:
+            inbox.forget(number)
+
+    def question_now(self, kind: str, timeout_s: float | None = None) -> Any:
+        """The same for a thread that waits; also raises TimeoutError."""
+        inbox = self._started()
         future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()  # nobody cancels it
-        number = self._register(future)
-        self._outbox.append(packed(kind, number))
+        self.post(kind, inbox.expect(future))
         self._flush()
-        return future
+        return inbox.wait(future, timeout_s)
 
     def stats(self) -> Mapping[str, Any]:
         """Counters of the engine, those that were last known if it does not answer; empty before
         its model is loaded."""
         if self._process is not None and self._failure is None:
             with suppress(BackendError, TimeoutError):
-                self._stats = self.question("stats").result(_STATS_S)
+                self._stats = self.question_now("stats", _STATS_S)
         return {**self._stats, "load_seconds": self.load_seconds} if self._stats else {}
 
     def close(self, wait: bool = True) -> None:
         """End the process; what is in flight fails. Returns when it has ended, unless `wait` is
         false."""
         with self._lock:
-            self._failure, self._closing = "this backend is closed; make a new one", True
-            reader = self._reader
-        if reader is None or os.getpid() != self._owner:  # not that of a process that forked
+            was_open, self._failure = self._failure is None, _CLOSED
+            inbox = self._inbox
+        if inbox is None or os.getpid() != self._owner:  # not that of a process that forked
             return
-        assert self._process is not None
-        self._outbox.append(packed("close"))
-        self._flush()
-        if wait:
-            reader.join(_CLOSE_S)
-            self._process.kill()  # nothing happens to one that has ended
-            reader.join()
+        if was_open:
+            self._outbox.append(packed("close"))
+            self._flush()
+        if not wait:
+            self._reap_aside(_CLOSE_S)
+            return
+        try:
+            inbox.wait(self._over, _CLOSE_S)
+        except TimeoutError:
+            assert self._process is not None
+            self._process.kill()
+            inbox.wait(self._over)
 
-    def _register(self, asked: _Asked | Future[Any]) -> int:
-        with self._lock:
-            if self._failure is None and self._process is None:
-                self._start()
-            if self._failure is not None:
-                raise BackendError(self._failure)
-            number = next(self._numbers)
-            self._asked[number] = asked
-            return number
+    def _say_soon(self, loop: asyncio.AbstractEventLoop, *message: Any) -> None:
+        """Say something at the end of this iteration of `loop`, with all else that is said."""
+        self.post(*message)
+        loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         """Send what has been said since the last time."""
@@ -178,6 +168,15 @@ class EngineProcess:
                 self._channel.send(messages)
 
     # -- the process ----------------------------------------------------------------------------
+
+    def _started(self) -> Inbox:
+        """What reads the answers of the process. Raises BackendError if there is none."""
+        with self._lock:
+            if self._failure is None and self._inbox is None:
+                self._start()
+            if self._failure is not None or self._inbox is None:
+                raise BackendError(self._failure)
+            return self._inbox
 
     def _start(self) -> None:
         self._began = time.perf_counter()
@@ -192,40 +191,10 @@ class EngineProcess:
                 return
         self._outbox.appendleft(packed("start", *self._setup, _LOG.getEffectiveLevel()))
         self._channel = Channel(own)
-        self._reader = threading.Thread(target=self._receive, name="sgc-process", daemon=True)
-        self._reader.start()
-
-    def _receive(self) -> None:
-        """The reader's work: hand over what comes until nothing can come any more."""
-        assert self._channel is not None
-        while (messages := self._channel.receive()) is not None:
-            mail: dict[asyncio.AbstractEventLoop, list[_Letter]] = {}
-            for what, *rest in messages:
-                if what in ("done", "failed", "text"):
-                    self._sort(mail, what, *rest)
-                else:
-                    self._note(what, *rest)
-            _deliver(mail)
-        self._end()
-
-    def _sort(
-        self,
-        mail: dict[asyncio.AbstractEventLoop, list[_Letter]],
-        what: str,
-        number: int,
-        content: Any,
-    ) -> None:
-        asked = self._asked.get(number)
-        if isinstance(asked, _Asked):
-            mail.setdefault(asked.loop, []).append((asked, what, content))
-        elif asked is not None:
-            del self._asked[number]
-            if what == "failed":
-                asked.set_exception(error_of(content))
-            else:
-                asked.set_result(content)
+        self._inbox = Inbox(self._channel, self._note, self._reap_aside)
 
     def _note(self, what: str, *content: Any) -> None:
+        """A message that nobody has asked for."""
         if what == "loaded":
             (self.vocab_size,) = content
             self.load_seconds = time.perf_counter() - self._began
@@ -235,30 +204,31 @@ class EngineProcess:
         elif what == "bye":
             (self._stats,) = content
 
-    def _end(self) -> None:
-        """The connection has ended: so does the process, and all that waits."""
-        assert self._process is not None
-        assert self._channel is not None
+    def _reap_aside(self, timeout_s: float = _REAP_S) -> None:
+        """See to it, in a thread, that the process ends and that all who wait for it hear so."""
+        threading.Thread(
+            target=self._reap, args=(timeout_s,), name="sgc-process-end", daemon=True
+        ).start()
+
+    def _reap(self, timeout_s: float) -> None:
+        process, inbox, channel = self._process, self._inbox, self._channel
+        assert process is not None
+        assert inbox is not None
+        assert channel is not None
         try:
-            code = self._process.wait(_REAP_S)
+            code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            code = self._process.wait()
+            process.kill()
+            code = process.wait()
         with self._lock:
-            reason = CLOSED
-            if not self._closing:
-                reason = self._failure = _why(self._process.pid, code)
-            asked, self._asked = list(self._asked.values()), {}
-        self._channel.close()
+            reason = "the engine was closed"
+            if self._failure is None:
+                reason = self._failure = _why(process.pid, code)
+        inbox.fail(reason)
+        channel.close()
         self._outbox.clear()
-        mail: dict[asyncio.AbstractEventLoop, list[_Letter]] = {}
-        for one in asked:
-            if isinstance(one, Future):
-                one.set_exception(BackendError(reason))
-            else:
-                letter = (one, "failed", plain_error(BackendError(reason)))
-                mail.setdefault(one.loop, []).append(letter)
-        _deliver(mail)
+        with suppress(InvalidStateError):  # when it was told to end, two come here
+            self._over.set_result(None)
 
 
 def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
@@ -284,27 +254,6 @@ def _is_open(descriptor: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _deliver(mail: Mapping[asyncio.AbstractEventLoop, Sequence[_Letter]]) -> None:
-    for loop, letters in mail.items():
-        with suppress(RuntimeError):  # the loop was closed: nobody waits
-            loop.call_soon_threadsafe(_hand_over, letters)
-
-
-def _hand_over(letters: Sequence[_Letter]) -> None:
-    for asked, what, content in letters:
-        if asked.future.done():
-            continue
-        if what != "text":
-            asked.future.set_result((what, content))
-        elif asked.on_text is not None:
-            try:
-                asked.on_text(content)
-            except Exception as error:  # as from the engine's own thread: others get theirs
-                asked.loop.call_exception_handler(
-                    {"message": f"on_text of {asked.on_text!r:.60} failed", "exception": error}
-                )
 
 
 def _why(pid: int, code: int) -> str:

@@ -32,7 +32,6 @@ from sgc_runtime.executor.backend import Call, Text
 _LOOK_S = 1.0  # between looks at whether the other process is still there
 _LAST_CALLS_S = 1.0  # for calls in flight to fail, at the end
 _LAST_WORDS_S = 5.0  # for what is still to be sent at the end
-_READ_BYTES = 1 << 18
 
 
 class Host:
@@ -61,14 +60,11 @@ class Host:
         await self._ended.wait()
 
     def _read(self) -> None:
-        try:
-            data = self._socket.recv(_READ_BYTES)
-        except OSError:
-            data = b""
-        if not data:
+        messages = self._channel.receive()
+        if messages is None:
             os._exit(0)
         try:
-            for kind, *rest in self._channel.take(data):
+            for kind, *rest in messages:
                 self._handlers[kind](*rest)
         except Exception:  # a defect, behind which nothing can be relied on
             traceback.print_exc()
