@@ -7,8 +7,9 @@ given as added wall time (the paper's definition) of steps that both take in tur
 steps beside a model that computes nothing, over the run time with the real one, which leaves out
 the noise of the products and is judged; and of whole runs. Besides as the time spent inside the
 functions of tree, slots and queue, summed by a clock around each, part of which is spent without
-the cache too. `queue`: the time of one step of the engine's core
-over a model that computes nothing, with 100, 10,000 and 100,000 requests waiting.
+the cache too. With `--device cuda` the steps with the real model are left out: the host prepares
+one while the GPU computes another, so only whole runs tell. `queue`: the time of one step of the
+engine's core over a model that computes nothing, with 100, 10,000 and 100,000 requests waiting.
 """
 
 from __future__ import annotations
@@ -37,79 +38,147 @@ SETTLED = 1.5  # a step beside the longest queue over one beside the shortest, a
 def main(argv: list[str] | None = None) -> None:
     args = _arguments(argv)
     use_threads(args.threads)
-    file = ResultFile(
-        args.output, what=__doc__, conditions=conditions(args.threads), limit=args.limit
-    )
+    file = ResultFile(args.output, what=__doc__, conditions=_conditions(args), limit=args.limit)
     if "unshared" in args.parts:
-        file.add("unshared", unshared(args))
+        on_cpu = args.device == "cpu"
+        part = "unshared" if on_cpu else "unshared on a GPU"
+        found = unshared(args) if on_cpu else unshared_on_gpu(args)
+        file.add(part, found)
+        print(_line(part, found), flush=True)
     if "queue" in args.parts:
         file.add("queue", queue_steps(args.limit))
 
 
 def unshared(args: argparse.Namespace) -> dict[str, Any]:
     """Wall time with and without the cache in pairs, and the functions' own time."""
-    from benchmarks.common.data import Data
     from benchmarks.common.lockstep import Lockstep, added_share, seconds_without
-    from benchmarks.common.sgc_engine import Job, SgcEngine
-    from benchmarks.common.timing import interleave, mean_interval
-    from benchmarks.common.workloads import chat
 
-    data = Data(args.data)
-    number = 32 if args.limit is None else max(16, args.limit)
-    length = 64 if args.limit is None else 4 * args.limit
-    job = Job(chat, [{"text": text, "length": length} for text in data.chats(number)])
-    engines = {
-        "cache": SgcEngine(args.model, kv_tokens=16_000),
-        "no cache": SgcEngine(args.model, kv_tokens=16_000, cache=False),
-    }
-    prompts = [call.prompt for call in engines["cache"].record(job).calls]
-    steps = Lockstep(engines["cache"], prompts, length)
+    work = _Unshared(args, length=64)
+    steps = Lockstep(work.engines["cache"], work.prompts, work.length)
     steps.run()
     runs = [steps.run() for _ in range(args.repetitions)]
     run_s = seconds_without(runs)
-    steps = Lockstep(engines["cache"], prompts, length, silent=True)
-    steps.run()
-    silent = added_share([steps.run() for _ in range(4 * args.repetitions)], run_s)
-    engines["no cache"].run(job)
-    samples = interleave(
-        {name: partial(engine.time, job) for name, engine in engines.items()},
-        max(2, args.repetitions // 2),
-    )
-    added = [
-        a / b - 1
-        for a, b in zip(samples["cache"].seconds, samples["no cache"].seconds, strict=True)
-    ]
-    inside = {name: _inside(engine, job) for name, engine in engines.items()}
-    for engine in engines.values():
-        engine.backend.close()
-    more = inside["cache"]["seconds"] - inside["no cache"]["seconds"]
-    share = inside["cache"]["seconds"] / samples["cache"].median
-    found = {
-        "work": f"{number} chats x {length} new tokens, all at once",
-        "data": data.source,
-        "times": {name: s.to_dict() for name, s in samples.items()},
+    silent = work.silent(run_s, 4 * args.repetitions)
+    work.engines["no cache"].run(work.job)
+    times, added = work.runs(max(2, args.repetitions // 2))
+    added_steps = added_share(runs, run_s)
+    return {
+        **work.facts,
+        **times,
         "run_seconds_without_cache": run_s,
-        "added_wall_share_of_steps": (added_steps := added_share(runs, run_s)),
+        "added_wall_share_of_steps": added_steps,
         "added_wall_share_of_steps_beside_a_silent_model": silent,
-        "added_wall_share_of_runs": mean_interval(added),
-        "inside_functions": inside,
-        "inside_share_of_run_time": share,
-        "inside_share_beyond_no_cache": more / samples["cache"].median,
+        "added_wall_share_of_runs": added,
+        **work.inside(times["times"]["cache"]["median_s"]),
         "goal": GOAL,
         "met": silent["high"] < GOAL and added_steps["low"] < GOAL,
     }
-    wall = found["added_wall_share_of_runs"]
-    print(
-        f"unshared, {found['work']}: added wall time of steps {_percent(added_steps['share'])} "
-        f"(95 %: {_percent(added_steps['low'])} to {_percent(added_steps['high'])}), beside a "
-        f"silent model {_percent(silent['share'])} ({_percent(silent['low'])} to "
-        f"{_percent(silent['high'])}), of runs "
-        f"{_percent(wall['mean'])} ({_percent(wall['low'])} to {_percent(wall['high'])}); inside "
-        f"tree and queue {_percent(share)}, {_percent(more / samples['cache'].median)} more than "
-        f"without cache; goal below {_percent(GOAL)}: {'met' if found['met'] else 'MISSED'}",
-        flush=True,
+
+
+def unshared_on_gpu(args: argparse.Namespace) -> dict[str, Any]:
+    """The same without steps of the real model in turn; longer runs, and more of them."""
+    work = _Unshared(args, length=128)
+    for _ in range(2):  # graphs are recorded at first use
+        for engine in work.engines.values():
+            engine.run(work.job)
+    times, added = work.runs(args.repetitions)
+    run_s = times["times"]["no cache"]["median_s"]
+    silent = work.silent(run_s, 2 * args.repetitions)
+    return {
+        **work.facts,
+        **times,
+        "run_seconds_without_cache": run_s,
+        "added_wall_share_of_steps_beside_a_silent_model": silent,
+        "added_wall_share_of_runs": added,
+        **work.inside(run_s),
+        "goal": GOAL,
+        "met": silent["high"] < GOAL and added["low"] < GOAL,
+    }
+
+
+class _Unshared:
+    """Chats at once that share nothing, and two engines for them."""
+
+    def __init__(self, args: argparse.Namespace, length: int) -> None:
+        from benchmarks.common.data import Data
+        from benchmarks.common.sgc_engine import Job, SgcEngine
+        from benchmarks.common.workloads import chat
+
+        data = Data(args.data)
+        number = 32 if args.limit is None else max(16, args.limit)
+        self.length = length if args.limit is None else 4 * args.limit
+        rows = [{"text": text, "length": self.length} for text in data.chats(number)]
+        self.job = Job(chat, rows)
+        self.engines = {
+            name: SgcEngine(args.model, kv_tokens=16_000, device=args.device, cache=cache)
+            for name, cache in (("cache", True), ("no cache", False))
+        }
+        self.prompts = [call.prompt for call in self.engines["cache"].record(self.job).calls]
+        self.facts = {
+            "work": f"{number} chats x {self.length} new tokens, all at once",
+            "data": data.source,
+        }
+
+    def silent(self, run_s: float, repetitions: int) -> dict[str, Any]:
+        """What the cache adds to steps beside a model that computes nothing, over `run_s`."""
+        from benchmarks.common.lockstep import Lockstep, added_share
+
+        steps = Lockstep(self.engines["cache"], self.prompts, self.length, silent=True)
+        steps.run()
+        return added_share([steps.run() for _ in range(repetitions)], run_s)
+
+    def runs(self, repetitions: int) -> tuple[dict[str, Any], dict[str, float]]:
+        """Times of whole runs of both engines in turn, and what the cache adds to them."""
+        from benchmarks.common.timing import interleave, mean_interval
+
+        works = {name: partial(engine.time, self.job) for name, engine in self.engines.items()}
+        samples = interleave(works, repetitions)
+        pairs = zip(samples["cache"].seconds, samples["no cache"].seconds, strict=True)
+        times = {name: s.to_dict() for name, s in samples.items()}
+        return {"times": times}, mean_interval([a / b - 1 for a, b in pairs])
+
+    def inside(self, run_s: float) -> dict[str, Any]:
+        """Time inside the functions of tree and queue, over `run_s`; ends the engines."""
+        found = {name: _inside(engine, self.job) for name, engine in self.engines.items()}
+        for engine in self.engines.values():
+            engine.backend.close()
+        with_cache, without = (found[name]["seconds"] for name in ("cache", "no cache"))
+        return {
+            "inside_functions": found,
+            "inside_share_of_run_time": with_cache / run_s,
+            "inside_share_beyond_no_cache": (with_cache - without) / run_s,
+        }
+
+
+def _line(part: str, found: dict[str, Any]) -> str:
+    shares = []
+    for what, name in (
+        ("steps", "added_wall_share_of_steps"),
+        ("steps beside a silent model", "added_wall_share_of_steps_beside_a_silent_model"),
+        ("runs", "added_wall_share_of_runs"),
+    ):
+        if name in found:
+            share = found[name]
+            mean = share.get("share", share.get("mean"))
+            low, high = _percent(share["low"]), _percent(share["high"])
+            shares.append(f"{what} {_percent(mean)} (95 %: {low} to {high})")
+    return (
+        f"{part}, {found['work']}, {found['run_seconds_without_cache']:.3f} s: added wall time of "
+        f"{', of '.join(shares)}; inside tree and queue "
+        f"{_percent(found['inside_share_of_run_time'])}, "
+        f"{_percent(found['inside_share_beyond_no_cache'])} more than without cache; goal below "
+        f"{_percent(GOAL)}: {'met' if found['met'] else 'MISSED'}"
     )
-    return found
+
+
+def _conditions(args: argparse.Namespace) -> dict[str, Any]:
+    if args.device == "cpu":
+        return conditions(args.threads)
+    import torch
+
+    from benchmarks.gpu.gpu_conditions import gpu_conditions
+
+    return gpu_conditions(torch.device(args.device))
 
 
 def _percent(share: float) -> str:
@@ -215,6 +284,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, default=10, help="pairs of runs")
     parser.add_argument("--threads", type=int, default=cores())
     parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--output", type=Path, default=default_path("cache_overhead"))
     args = parser.parse_args(argv)
     args.parts = args.parts.split(",")

@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import torch
 
 from benchmarks.common.bare_engine import SilentModel
 from benchmarks.common.sgc_engine import SgcEngine
@@ -20,7 +21,7 @@ from sgc_ir.params import SamplingParams
 from sgc_runtime.cache.kv_pool import KVPool
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
-from sgc_runtime.engine.host_runner import HostRunner
+from sgc_runtime.engine.host_runner import HostRunner, Model
 from sgc_runtime.engine.output import OutputWatcher
 from sgc_runtime.engine.request import Outcome, Request
 from sgc_runtime.model.forward import KVTensors
@@ -52,14 +53,15 @@ class Lockstep:
         self._loaded, self._length = engine.loaded, length
         self._prompts = [[1_000 + i, *ids[1:]] for i, ids in enumerate(prompts)]
         core = engine.loaded.engine.core
-        assert isinstance(core.runner, HostRunner), "steps on a CPU"
-        self._model = SilentModel(self._loaded.vocab_size) if silent else core.runner.model
-        slots = core.cache.num_slots
-        keys = core.runner.kv.k
-        _, heads, dim = keys[0].shape
-        shape = (len(keys), slots, heads, dim)
-        self._pools = [KVPool(*shape, keys[0].dtype, keys[0].device) for _ in range(2)]
-        self._slots = slots
+        self._slots = slots = core.cache.num_slots
+        self._model: Model = SilentModel(self._loaded.vocab_size)
+        shape, dtype = (1, slots, 1, 1), torch.float32
+        if not silent:
+            assert isinstance(core.runner, HostRunner), "steps on a CPU"
+            self._model, keys = core.runner.model, core.runner.kv.k
+            _, heads, dim = keys[0].shape
+            shape, dtype = (len(keys), slots, heads, dim), keys[0].dtype
+        self._pools = [KVPool(*shape, dtype, torch.device("cpu")) for _ in range(2)]
 
     def run(self) -> Steps:
         """One repetition, from empty caches."""

@@ -16,7 +16,7 @@ from sgc_runtime.constraints.compiler import ConstraintCompiler, Tools
 from sgc_runtime.constraints.of_tokenizer import constraint_tools
 from sgc_runtime.engine.budgets import Budgets, Sizes, cpu_budgets, describe, gpu_budgets
 from sgc_runtime.engine.config import SCORE_TOKENS, EngineConfig
-from sgc_runtime.engine.core import EngineCore
+from sgc_runtime.engine.core import EngineCore, broken
 from sgc_runtime.engine.engine import Engine
 from sgc_runtime.engine.host_runner import Model
 from sgc_runtime.engine.memory import pool_tokens
@@ -174,4 +174,7 @@ def load_engine(
         path, options.dtype, options.device, options.weights, kept_in, options.attention
     )
     model = loaded.model
-    return LoadedEngine(model, loaded.config, vocabulary, options, model.dtype, model.device)
+    try:
+        return LoadedEngine(model, loaded.config, vocabulary, options, model.dtype, model.device)
+    except RuntimeError as error:  # a GPU that fails, or has too little memory
+        raise broken(f"the engine cannot start on device {model.device}", error) from error
