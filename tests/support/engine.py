@@ -29,17 +29,18 @@ from sgc_runtime.sampling.sampler import sample
 VOCAB = 50
 
 
-def logits_after(history: Sequence[int]) -> np.ndarray:
-    """`[VOCAB]` float32: any other history gives other logits."""
+def logits_after(history: Sequence[int], vocab: int = VOCAB) -> np.ndarray:
+    """`[vocab]` float32: any other history gives other logits."""
     seed = hash(tuple(int(t) for t in history)) & 0xFFFFFFFF
-    return np.random.default_rng(seed).standard_normal(VOCAB).astype(np.float32) * 3
+    return np.random.default_rng(seed).standard_normal(vocab).astype(np.float32) * 3
 
 
 class HistoryModel:
     """Writes token and position into the KV, and reads the whole history back from there, so
     that a slot that is wrong, stale or not yet written shows in the logits."""
 
-    def __init__(self) -> None:
+    def __init__(self, vocab: int = VOCAB) -> None:
+        self.vocab = vocab
         self.steps: list[int] = []  # tokens computed in each step
         self.fail_at: int | None = None
 
@@ -50,7 +51,7 @@ class HistoryModel:
         kv.k[0][batch.out_slots, 0, 0] = batch.input_ids.float()
         kv.v[0][batch.out_slots, 0, 0] = batch.positions.float()
         rows = [self._row(batch, kv, int(r)) for r in batch.logit_rows]
-        return torch.from_numpy(np.stack(rows)) if rows else torch.empty(0, VOCAB)
+        return torch.from_numpy(np.stack(rows)) if rows else torch.empty(0, self.vocab)
 
     def _row(self, batch: ForwardBatch, kv: KVTensors, row: int) -> np.ndarray:
         qo, ranges = batch.qo_indptr.tolist(), batch.kv_indptr.tolist()
@@ -60,7 +61,7 @@ class HistoryModel:
         length = len(slots) - (qo[b + 1] - 1 - row)
         positions = kv.v[0][slots[:length], 0, 0].long()
         assert positions.tolist() == list(range(length)), "KV of other positions"
-        return logits_after(kv.k[0][slots[:length], 0, 0].long().tolist())
+        return logits_after(kv.k[0][slots[:length], 0, 0].long().tolist(), self.vocab)
 
 
 @dataclass

@@ -124,15 +124,13 @@ class EngineCore:
             self._take_results(before)
         if error is not None:
             self._fail_chunks(chunks, error)
-        if self._overlap:
-            with self.profile.span("output"):
-                self._samples.take_late()
+        late = self._overlap and self._samples.take_late()
         if launched is not None:
             self._in_flight = self._sample(chunks, launched)
         if not self._overlap and self._in_flight is not None:
             self._take_results(self._in_flight)
             self._in_flight = None
-        if chunks or before is not None:
+        if chunks or before is not None or late:
             return True
         assert self.scheduler.idle or self._samples.num_aside, "requests wait and none can run"
         return self._samples.num_aside > 0

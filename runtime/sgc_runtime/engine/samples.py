@@ -87,20 +87,21 @@ class Samples:
         self._slices.go_on()
         self._queue_begun()
 
-    def take_late(self) -> None:
+    def take_late(self) -> bool:
         """Sample for those that have stood aside and need not any more; all results of steps
-        before have been taken."""
+        before have been taken. False where there is none."""
         late, self._late = self._late, []
         late = [entry for entry in late if entry[0].state is State.RUNNING]
         rows = [request for request, _ in late]
         if not rows:
-            return
+            return False
         try:
             flight = self._runner.sample_kept(rows, [logits for _, logits in late])
             self.take(flight, flight.result(), rows, range(len(rows)))
         except Exception as exc:
             for request in rows:
                 self._fail(request, exc)
+        return True
 
     def ready(
         self, launched: Launched, ends: Mapping[Request, int]

@@ -58,6 +58,7 @@ def random_ask(rng: random.Random, roots: list[list[int]]) -> Ask:
             "order": st.sampled_from(["dfs", "lpm", "fcfs"]),
             "turn_tokens": st.sampled_from([1, 60, 16_384]),
             "cache": st.sampled_from([True, True, True, False]),
+            "overlap": st.booleans(),
         }
     ),
 )

@@ -1,5 +1,5 @@
 """Gens with jumps and without, greedy and seeded, alone and in batches, with so little memory that
-rows are retracted, under three tokenizers: the default model's, one of bytes alone, and one of the
+rows are retracted, with steps that overlap and without, under three tokenizers: the default model's, one of bytes alone, and one of the
 SentencePiece kind with byte fallback.
 
 SGC_TOKENIZERS names more tokenizers (GGUF files or directories, with `:` between them). The long
@@ -43,6 +43,9 @@ ENGINES: tuple[tuple[int, dict[str, Any]], ...] = (
     (16, {"jump": False}),
     (16, {"jump": True, **TINY}),
     (16, {"jump": False, **TINY}),
+    (16, {"jump": True, "overlap": True}),
+    (16, {"jump": False, "overlap": True}),
+    (16, {"jump": True, "overlap": True, **TINY}),
 )
 PERSON = {
     "type": "object",
