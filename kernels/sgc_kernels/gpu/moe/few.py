@@ -99,26 +99,24 @@ def fits(experts: Experts) -> bool:
     return max(experts.gate_up.shape[2], experts.down.shape[2]) <= MAX_WIDTH
 
 
-def few_tokens(
-    x: torch.Tensor,
-    experts: Experts,
-    routes: Routes,
-    pdl: bool,
-    gate_tile: Tile | None = None,
-    down_tile: Tile | None = None,
-) -> torch.Tensor:
+def few_tokens(x: torch.Tensor, experts: Experts, routes: Routes, pdl: bool) -> torch.Tensor:
     """The weighted sums `[T, hidden]` for tokens `x` `[T, hidden]` whose rows lie in one piece."""
+    return down(gate_up(x, experts, routes, pdl), experts, routes, pdl)
+
+
+def gate_up(
+    x: torch.Tensor, experts: Experts, routes: Routes, pdl: bool, tile: Tile | None = None
+) -> torch.Tensor:
+    """`silu(gate) * up` of each pair, `[T * top_k, width]`."""
     tokens, hidden = x.shape
     width, top_k = experts.down.shape[2], experts.top_k
-    inner = torch.empty((tokens * top_k, width), dtype=x.dtype, device=x.device)
-    out = torch.empty((tokens, hidden), dtype=x.dtype, device=x.device)
-    options = {"launch_pdl": True} if pdl else {}
-    tile = gate_tile or choose_tile(hidden, True)
+    out = torch.empty((tokens * top_k, width), dtype=x.dtype, device=x.device)
+    tile = tile or choose_tile(hidden, True)
     _gate_up[(tokens * top_k, triton.cdiv(width, tile.rows))](
         x,
         experts.gate_up,
         routes.experts,
-        inner,
+        out,
         x.stride(0),
         TOP_K=top_k,
         N=width,
@@ -127,23 +125,36 @@ def few_tokens(
         BLOCK=triton.next_power_of_2(hidden),
         PDL=pdl,
         num_warps=tile.warps,
-        **options,
+        **({"launch_pdl": True} if pdl else {}),
     )
-    tile = down_tile or _down_tile(width)
+    return out
+
+
+def down(
+    x: torch.Tensor, experts: Experts, routes: Routes, pdl: bool, tile: Tile | None = None
+) -> torch.Tensor:
+    """What the experts make of `gate_up`, summed by token with their weights: `[T, hidden]`.
+
+    With `pdl` the kernel before must be that of `gate_up`.
+    """
+    tokens = routes.experts.shape[0]
+    hidden, width = experts.down.shape[1:]
+    out = torch.empty((tokens, hidden), dtype=x.dtype, device=x.device)
+    tile = tile or _down_tile(width)
     _down[(tokens, triton.cdiv(hidden, tile.rows))](
-        inner,
+        x,
         experts.down,
         routes.experts,
         routes.weights,
         out,
-        TOP_K=top_k,
+        TOP_K=experts.top_k,
         N=hidden,
         K=width,
         ROWS=tile.rows,
         BLOCK=triton.next_power_of_2(width),
         PDL=pdl,
         num_warps=tile.warps,
-        **options,
+        **({"launch_pdl": True} if pdl else {}),
     )
     return out
 

@@ -14,6 +14,7 @@ import torch
 import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from sgc_kernels.gpu.moe.route import Routes
 
@@ -23,13 +24,14 @@ _GROUP = 8  # blocks of rows that walk the columns together, so that the cache h
 @dataclass(frozen=True, slots=True)
 class Tile:
     """Work of a program: `columns` of the result (of each half, for a gated product) in steps of
-    `step` along the input, for the rows of a block."""
+    `step` along the input, for the rows of a block; with `tma`, weights come by the copy engine."""
 
     columns: int
     step: int
     warps: int
     stages: int
     swap: bool = False
+    tma: bool = False
 
 
 @triton.jit(do_not_specialize=["max_blocks"])
@@ -49,6 +51,7 @@ def _product(
     STEP: tl.constexpr,
     GATED: tl.constexpr,
     SWAP: tl.constexpr,
+    TMA: tl.constexpr,
     GROUP: tl.constexpr,
     PDL: tl.constexpr,
 ) -> None:
@@ -74,27 +77,29 @@ def _product(
         step = tl.arange(0, STEP)
         rows = x + source.to(tl.int64)[:, None] * x_stride + step[None, :]
         first_row = expert * (2 * N if GATED else N)
-        # Columns beyond the last read weights of the first, which are there.
-        number = tl.where(within, column, 0)
-        weights = weight + (first_row + number)[:, None] * K + step[None, :]
+        if TMA:
+            first_row = first_row.to(tl.int32) + (inner // height) * COLUMNS
+        else:
+            # Columns beyond the last read weights of the first, which are there.
+            number = tl.where(within, column, 0)
+            weights = weight + (first_row + number)[:, None] * K + step[None, :]
         if SWAP:
             sums = tl.zeros([COLUMNS, ROWS], dtype=tl.float32)
         else:
             sums = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
         ups = sums
         for first in range(0, K, STEP):
-            if K % STEP == 0:
-                a = tl.load(rows + first)
+            inside = (first + step < K)[None, :]
+            a = tl.load(rows + first) if K % STEP == 0 else tl.load(rows + first, inside, 0.0)
+            if TMA:
+                b = weight.load([first_row, first])
+                c = weight.load([first_row + N, first]) if GATED else b
+            elif K % STEP == 0:
                 b = tl.load(weights + first)
+                c = tl.load(weights + N * K + first) if GATED else b
             else:
-                inside = (first + step < K)[None, :]
-                a = tl.load(rows + first, mask=inside, other=0.0)
-                b = tl.load(weights + first, mask=inside, other=0.0)
-            if GATED:
-                if K % STEP == 0:
-                    c = tl.load(weights + N * K + first)
-                else:
-                    c = tl.load(weights + N * K + first, mask=inside, other=0.0)
+                b = tl.load(weights + first, inside, 0.0)
+                c = tl.load(weights + N * K + first, inside, 0.0) if GATED else b
             if SWAP:
                 sums = tl.dot(b, tl.trans(a), sums, input_precision="ieee")
                 if GATED:
@@ -176,7 +181,7 @@ def _launch(
     out = torch.empty((pairs, width), dtype=x.dtype, device=x.device)
     _product[(max_blocks * triton.cdiv(width, tile.columns),)](
         x,
-        weight,
+        _described(weight, tile) if tile.tma else weight,
         routes.order,
         routes.table,
         out,
@@ -190,6 +195,7 @@ def _launch(
         STEP=tile.step,
         GATED=gated,
         SWAP=tile.swap,
+        TMA=tile.tma,
         GROUP=_GROUP,
         PDL=pdl,
         num_warps=tile.warps,
@@ -197,6 +203,11 @@ def _launch(
         **({"launch_pdl": True} if pdl else {}),
     )
     return out
+
+
+def _described(weight: torch.Tensor, tile: Tile) -> TensorDescriptor:
+    rows, width = weight.shape[0] * weight.shape[1], weight.shape[2]
+    return TensorDescriptor(weight, [rows, width], [width, 1], [tile.columns, tile.step])
 
 
 def combine(y: torch.Tensor, weights: torch.Tensor, pdl: bool) -> torch.Tensor:
