@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
+
+_MODEL_BYTES = 24 << 30  # of the largest that is made, and some more
 
 
 def read_options(texts: list[str]) -> dict[str, Any]:
@@ -27,6 +30,6 @@ def default_tokenizer() -> Path:
 
 
 def memory_folder() -> Path | None:
-    """Where files lie in memory, if there is such a place."""
+    """Where files lie in memory, if there is such a place with room for a model."""
     shared = Path("/dev/shm")
-    return shared if shared.is_dir() else None
+    return shared if shared.is_dir() and shutil.disk_usage(shared).free > _MODEL_BYTES else None
