@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -138,7 +138,7 @@ class Runner:
 
     def __init__(self, loaded: LoadedModel, num_slots: int = 512, seed: int = 0) -> None:
         self.loaded = loaded
-        self.pool = new_pool(loaded.config, num_slots, loaded.model.dtype)
+        self.pool = new_pool(loaded.config, num_slots, loaded.model.dtype, loaded.model.device)
         order = torch.randperm(num_slots, generator=torch.Generator().manual_seed(seed))
         self.free: list[int] = order.tolist()
 
@@ -154,18 +154,30 @@ class Runner:
 
     def step(self, work: list[tuple[Sequence, int]]) -> list[torch.Tensor]:
         """Compute the next n tokens of each sequence; the logits of all of them, by sequence."""
-        logits = self.loaded.model.forward(make_batch(work), self.pool)
+        batch = moved(make_batch(work), self.loaded.model.device)
+        logits = self.loaded.model.forward(batch, self.pool).cpu()
         for sequence, count in work:
             sequence.done += count
         return list(logits.split([count for _, count in work]))
 
 
-def new_pool(config: ModelConfig, num_slots: int, dtype: torch.dtype) -> KVPool:
+def new_pool(
+    config: ModelConfig,
+    num_slots: int,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> KVPool:
     shape = (config.num_layers, num_slots, config.num_kv_heads, config.head_dim)
-    pool = KVPool(*shape, dtype, torch.device("cpu"))
+    pool = KVPool(*shape, dtype, device)
     for tensor in (*pool.k, *pool.v):
         tensor.fill_(float("nan"))
     return pool
+
+
+def moved(batch: ForwardBatch, device: torch.device) -> ForwardBatch:
+    """The batch for a model on `device`."""
+    names = ("input_ids", "positions", "out_slots", "kv_slots", "logit_rows")
+    return replace(batch, **{name: getattr(batch, name).to(device) for name in names})
 
 
 def make_batch(work: list[tuple[Sequence, int]], last_only: bool = False) -> ForwardBatch:
