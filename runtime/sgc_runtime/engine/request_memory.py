@@ -39,6 +39,7 @@ def store(cache: PrefixCache, request: Request, num_kept: int) -> None:
     assert node is not None
     if num_kept <= node.end:
         return
+    assert num_kept <= request.num_tokens, "an id that is not known has no place in the tree"
     held = node.end
     slot = request.slots[held]
     leaf = cache.store(request.tokens[:num_kept], request.slots[:num_kept], node)
