@@ -1,0 +1,73 @@
+"""An engine over a device's runner and sampler: any mix of requests gives what each gives alone."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from support.device import pool_of, runner_of
+from support.mixes import Asked, FallingAside, Mix, run_mix
+from support.on_off import tiny_model
+
+from sgc_runtime.device.sampler import DeviceSampler
+from sgc_runtime.engine.config import EngineConfig
+from sgc_runtime.engine.core import EngineCore
+from sgc_runtime.engine.slices import Slices
+from sgc_runtime.model.loader import LoadedModel
+
+FORMS = {"graphs": {"max_graph_tokens": 64}, "by kernel": {"graphs": False}}
+CONFIGS = {
+    "overlap": [True, True, True, False],
+    "jump": [True, False],
+    "prefill_tokens": [3, 7, 512],
+    "mixed_tokens": [None, 5],
+    "score_tokens": [1, 256],
+    "max_running": [3, 16],
+    "reserve": [0.0, 0.5, 1.0],
+    "cache": [True, True, False],
+}
+
+
+class DeviceMix(Mix):
+    """A mix over a tiny model, computed as on a GPU."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.loaded: LoadedModel = tiny_model(self.tokenizer, folder / "model")
+        self.form: dict[str, object] = {}
+
+    def core(self, num_slots: int = 2000, **config: object) -> EngineCore:
+        settings = EngineConfig(kv_tokens=num_slots, **{"max_running": 16, **config})
+        rows = settings.max_running
+        sampler = DeviceSampler(self.loaded.config.vocab_size, rows, torch.device("cpu"))
+        runner = runner_of(self.loaded, pool_of(self.loaded, num_slots), rows, sampler, **self.form)
+        return EngineCore(runner, settings)
+
+
+@pytest.fixture(scope="module")
+def mix(tmp_path_factory: pytest.TempPathFactory) -> DeviceMix:
+    return DeviceMix(tmp_path_factory.mktemp("mix"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(12))
+def test_any_mix_gives_what_each_gives_alone(mix: DeviceMix, seed: int, form: str) -> None:
+    rng = random.Random(seed)
+    config = {name: rng.choice(values) for name, values in CONFIGS.items()}
+    roots = [[rng.randrange(4, mix.vocab) for _ in range(25)] for _ in range(2)]
+    wishes = [mix.wish(rng, roots, 18) for _ in range(10)]
+    wishes += rng.choices(wishes, k=2)
+    mix.form = {}
+    expected = [mix.alone(wish) for wish in wishes]
+    mix.form = FORMS[form]
+    core = mix.core(rng.choice([60, 100, 600]), **config)
+    asked = [Asked(mix, wish, config["jump"]) for wish in wishes]
+    with pytest.MonkeyPatch.context() as patch:
+        falls = FallingAside(rng, rng.choice([0.0, 0.0, 0.2]))
+        patch.setattr(Slices, "_is_done", lambda *args: falls(*args))
+        cancelled = run_mix(core, rng, asked)
+    for one, wanted in zip(asked, expected, strict=True):
+        if one not in cancelled:
+            one.answer().check(wanted)
