@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from sgc_kernels.gpu.sampling.params import RowParams, TokenList, TokenMasks, Workspace
 from sgc_kernels.gpu.sampling.select import SamplingKernels
@@ -43,7 +44,7 @@ class OtherChoices:
         picked = logits.index_select(0, self._sent(at).long())
         section.of(output.memory).copy_(self._choose(picked, rows, excluded))
         output.send(layout.size)
-        ids: list[int] = section.read(output.wait()).tolist()
+        ids: list[int] = section.ints(output.wait()).tolist()
         self._outputs.give_back(output)
         return ids
 
@@ -67,7 +68,9 @@ class OtherChoices:
         flags = [flags_of(row) for row in rows]
         if not any(flag & DRAWS for flag in flags):
             return likely
-        steps = [row.step + (len(ids) << _STEP_BITS) for row, ids in zip(rows, excluded)]
+        steps = [
+            row.step + (len(ids) << _STEP_BITS) for row, ids in zip(rows, excluded, strict=True)
+        ]
         params, filters = params_of(rows, steps, self._uploads), any(f & FILTERS for f in flags)
         drawn = self._draw(logits, params, masks, gone, filters)
         return torch.where(drawn < 0, likely, drawn)
@@ -91,7 +94,7 @@ class OtherChoices:
         sent = self._sent(table.T.ravel()).view(-1, len(counts))
         return TokenList(sent[1:].T.contiguous(), sent[0])
 
-    def _sent(self, numbers: Sequence[int] | np.ndarray) -> torch.Tensor:
+    def _sent(self, numbers: Sequence[int] | NDArray[np.int64]) -> torch.Tensor:
         """int32, on the device."""
         self._uploads.stage(len(numbers))[:] = numbers
         return self._uploads.send()

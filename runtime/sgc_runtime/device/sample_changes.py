@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import torch
@@ -39,8 +39,8 @@ class Entries:
         else:
             self.ids, self.counts = counts, row.counts.counts
 
-    def _join(self, row: SamplingRow, held: Sequence[int]) -> None:
-        parts = [row.seen.ids, row.counts.ids, row.bias_ids, np.array(held, np.int64)]
+    def _join(self, row: SamplingRow, held: Collection[int]) -> None:
+        parts = [row.seen.ids, row.counts.ids, row.bias_ids, np.array(list(held), np.int64)]
         self.ids, at = np.unique(np.concatenate(parts), return_inverse=True)
         seen, counted, biased, back = np.split(at, np.cumsum([len(p) for p in parts])[:-1])
         self.seen = np.zeros(len(self.ids), np.int64)

@@ -94,7 +94,7 @@ class SampleFlight:
 def _ids(chosen: Chosen | None, numbers: NDArray[np.int32]) -> list[int]:
     if chosen is None:
         return []
-    tokens: list[int] = chosen.tokens.read(numbers).tolist()
+    tokens: list[int] = chosen.tokens.ints(numbers).tolist()
     if len(tokens) == len(chosen.at):  # rows ascend
         return tokens
     return [tokens[i] for i in chosen.at]
@@ -105,7 +105,7 @@ def _logprobs(chosen: Chosen | None, numbers: NDArray[np.int32]) -> dict[int, To
     if chosen is None:
         return found
     if chosen.logprobs is not None:
-        values = chosen.logprobs.read(numbers).tolist()
+        values = chosen.logprobs.floats(numbers).tolist()
         found = {place: TokenLogprobs(values[chosen.at[place]], ()) for place in chosen.asking}
     if chosen.apart is not None:
         apart = chosen.apart
@@ -119,16 +119,17 @@ def _shares(chosen: Chosen | None, numbers: NDArray[np.int32]) -> dict[int, floa
     if chosen is None:
         return found
     if chosen.shares is not None:
-        values = chosen.shares.read(numbers).tolist()
+        values = chosen.shares.floats(numbers).tolist()
         found = {place: values[chosen.at[place]] for place in chosen.bound}
     if chosen.apart is not None:
-        apart, read = chosen.apart, chosen.apart.shares.read(numbers).tolist()
+        apart, read = chosen.apart, chosen.apart.shares.floats(numbers).tolist()
         found.update((apart.places[i], read[i]) for i in apart.bound)
     return found
 
 
 def _logits(chosen: Chosen | None) -> dict[int, torch.Tensor]:
-    if chosen is None or chosen.apart is None or chosen.apart.logits is None:
+    if chosen is None or chosen.apart is None:
         return {}
     apart, bound = chosen.apart, set(chosen.apart.bound)
+    assert apart.logits is not None
     return {apart.places[i]: apart.logits[i] for i in apart.asking if i in bound}

@@ -53,13 +53,14 @@ class RowLogprobs:
 
     def read(self, numbers: NDArray[np.int32]) -> list[TokenLogprobs]:
         """One a row, out of the output."""
-        values = self._values.read(numbers).reshape(self.count, 1 + self._size).tolist()
+        read = self._values.floats(numbers).reshape(self.count, 1 + self._size)
+        values: list[list[float]] = read.tolist()
         if not self._size:
             return [TokenLogprobs(own, ()) for (own,) in values]
-        tops = self._tops.read(numbers).reshape(self.count, self._size).tolist()
+        tops: list[list[int]] = self._tops.ints(numbers).reshape(self.count, self._size).tolist()
         return [
-            TokenLogprobs(own, tuple(zip(ids[:n], best[:n], strict=True)))
-            for (own, *best), ids, n in zip(values, tops, self._num_top, strict=True)
+            TokenLogprobs(found[0], tuple(zip(ids[:n], found[1 : 1 + n], strict=True)))
+            for found, ids, n in zip(values, tops, self._num_top, strict=True)
         ]
 
 
@@ -130,7 +131,7 @@ class Scores:
 
     def read(self, numbers: NDArray[np.int32]) -> list[list[float]]:
         """Those of each of `scoring`, out of the output."""
-        found = iter(self._values.read(numbers).tolist())
+        found = iter(self._values.floats(numbers).tolist())
         return [[next(found) for _ in range(count)] for count in self._counts]
 
 

@@ -29,10 +29,13 @@ class Section:
         """The numbers in the output's memory (int32)."""
         return memory[self.first : self._end].view(torch.int64 if self.is_int64 else torch.float32)
 
-    def read(self, numbers: NDArray[np.int32]) -> NDArray[np.int64] | NDArray[np.float32]:
+    def ints(self, numbers: NDArray[np.int32]) -> NDArray[np.int64]:
         """The same on the host."""
-        part = numbers[self.first : self._end]
-        return part.view(np.int64) if self.is_int64 else part.view(np.float32)
+        return numbers[self.first : self._end].view(np.int64)
+
+    def floats(self, numbers: NDArray[np.int32]) -> NDArray[np.float32]:
+        """The same on the host."""
+        return numbers[self.first : self._end].view(np.float32)
 
 
 class Layout:

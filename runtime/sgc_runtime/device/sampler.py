@@ -47,7 +47,7 @@ class DeviceSampler:
         self._uploads, self._outputs = Uploads(device), Outputs(device)
         self._chooser = Chooser(vocab, max_rows, device, self._kernels, self._uploads)
         self._again = OtherChoices(vocab, device, self._kernels, self._uploads)
-        self._side = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._side = _side_stream(device) if device.type == "cuda" else None
 
     def start(
         self,
@@ -105,3 +105,7 @@ def _last_logits(logits: torch.Tensor, position: Positions, first_row: int) -> t
     _, first, last = position
     end = first_row + last - first
     return logits[max(first_row, end - MOST_TAKEN_BACK) : end].clone()
+
+
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]

@@ -1,0 +1,223 @@
+"""The sampler of a device beside the host's: by Triton's interpreter, and by its form in torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.sampled_rows import (
+    MaskRule,
+    Steps,
+    check_as_on_the_host,
+    check_logprobs,
+    random_row,
+    request_of,
+)
+
+from sgc_ir.params import SamplingParams
+from sgc_kernels.gpu.sampling import in_torch
+from sgc_runtime.device.sample_masks import MaskArena
+from sgc_runtime.device.uploads import Uploads
+from sgc_runtime.engine.request import MOST_TAKEN_BACK
+from sgc_runtime.engine.scoring import Scoring
+from sgc_runtime.engine.token_trie import TokenTrie
+from sgc_runtime.sampling.logprobs import token_logprobs
+from sgc_runtime.sampling.row import SamplingRow
+from sgc_runtime.sampling.sampler import NO_TOKEN, sample
+
+VOCAB = 200
+CPU = torch.device("cpu")
+
+if importlib.util.find_spec("triton") and "triton" not in sys.modules:
+    # Read when triton is loaded: its own functions are made then.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+@pytest.fixture(params=["torch", "triton"])
+def kernels(request: pytest.FixtureRequest) -> ModuleType:
+    if request.param == "torch":
+        return in_torch
+    pytest.importorskip("triton")
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("Triton was loaded before its interpreter was asked for")
+    from sgc_kernels.gpu.sampling import in_triton
+
+    return in_triton
+
+
+def logits_of(rows: int, seed: int = 0, vocab: int = VOCAB) -> torch.Tensor:
+    return torch.randn(rows, vocab, generator=torch.Generator().manual_seed(seed)) * 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_of_every_kind_step_by_step(kernels: ModuleType, seed: int) -> None:
+    if kernels is not in_torch and seed > 2:
+        return  # the interpreter is slow
+    chance, draws = random.Random(seed), seed % 2 == 0
+    steps = Steps(VOCAB, 12, CPU, kernels)
+    requests = [request_of(random_row(chance, VOCAB, draws)) for _ in range(8)]
+    places = chance.sample(range(12), 8)
+    for turn in range(4):
+        if turn == 2:  # another row in the place of one
+            requests[3] = request_of(random_row(chance, VOCAB, draws))
+        at = sorted(chance.sample(range(8), 6)) if turn == 3 else list(range(8))
+        logits = logits_of(9, seed * 10 + turn)
+        before = logits.clone()
+        asked = [requests[i] for i in at]
+        flight = steps.start(logits, asked, at, [places[i] for i in at])
+        results = flight.result()
+        assert (logits == before).all()
+        rows = [r.row for r in asked if r.row is not None]
+        check_as_on_the_host(results, before[at], rows)
+        for i, row, token in zip(at, rows, results.ids):
+            assert steps.last_ids[places[i]] == max(token, 0)
+            if token != NO_TOKEN and not row.heals:
+                row.advance(token)
+
+
+def test_logits_that_are_no_numbers(kernels: ModuleType) -> None:
+    logits = logits_of(4)
+    logits[1, 7] = torch.nan
+    logits[2] = -torch.inf
+    rows = [SamplingRow(SamplingParams(temperature=t, logprobs=True), 3) for t in (1.0, 0.0) * 2]
+    found = Steps(VOCAB, 4, CPU, kernels).start(logits, [request_of(r) for r in rows]).result()
+    assert found.ids[1:3] == [NO_TOKEN, NO_TOKEN]
+    assert min(found.ids[0], found.ids[3]) >= 0
+
+
+CASES: list[dict[str, Any]] = [
+    {"temperature": 0.8},
+    {"top_k": 5},
+    {"top_p": 0.7},
+    {"min_p": 0.1},
+    {"top_k": 12, "top_p": 0.8, "min_p": 0.05, "temperature": 1.3},
+    {"frequency_penalty": 1.5, "repetition_penalty": 1.3, "top_p": 0.9},
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_draws_are_distributed_as_the_hosts(kernels: ModuleType, case: dict[str, Any]) -> None:
+    num, turns = (60, 10) if kernels is in_torch else (4, 1)  # the interpreter is slow
+    logits = logits_of(1, vocab=24)
+    rows = [_row_of(case, seed) for seed in range(num)]
+    steps, seen = Steps(24, num, CPU, kernels), np.zeros(24)
+    requests = [request_of(row) for row in rows]
+    for _ in range(turns):
+        seen += np.bincount(steps.start(logits.repeat(num, 1), requests).result().ids, minlength=24)
+        for row in rows:
+            row.step += 1  # the noise of another step; nothing is counted
+    others = [_row_of(case, 1000 + i) for i in range(10_000)]
+    share = np.bincount(sample(logits.repeat(10_000, 1), others).ids, minlength=24) / 10_000
+    assert seen[share == 0].sum() <= 1  # too rare to be among the host's
+    likely = share * num * turns > 5
+    chi = ((seen - share * num * turns)[likely] ** 2 / (share * num * turns)[likely]).sum()
+    assert chi < likely.sum() + 5 * np.sqrt(2 * likely.sum()) + 5
+
+
+def _row_of(case: dict[str, Any], seed: int) -> SamplingRow:
+    made = SamplingRow(SamplingParams(**case), seed, [1, 2])
+    made.advance(2)
+    return made
+
+
+def test_a_step_that_did_not_follow_the_last_has_its_own_noise(kernels: ModuleType) -> None:
+    rows = [SamplingRow(SamplingParams(), seed) for seed in range(8)]
+    requests, logits = [request_of(row) for row in rows], logits_of(8)
+    steps = Steps(VOCAB, 8, CPU, kernels)
+    by_step = {}
+    for step in (0, 1, 2, 7, 1, 2, 0):
+        for row in rows:
+            row.step = step
+        ids = steps.start(logits, requests).result().ids
+        assert by_step.setdefault(step, ids) == ids
+    assert len({tuple(ids) for ids in by_step.values()}) == len(by_step)
+    alone = Steps(VOCAB, 8, CPU, kernels).start(logits[5:6], requests[5:6]).result().ids
+    assert alone == by_step[0][5:6]
+
+
+def test_refused_ids_are_replaced_by_others(kernels: ModuleType) -> None:
+    logits = logits_of(6)
+    allowed = [4, 50, 51, 120, 199]
+    row_params: list[dict[str, Any]] = [
+        {"temperature": 0.0},
+        {},
+        {"top_k": 2},
+        {"temperature": 0.0, "logit_bias": {"50": 90.0}},
+        {"top_p": 0.5, "frequency_penalty": 0.5},
+        {"temperature": 0.0},
+    ]
+    rows = []
+    for i, params in enumerate(row_params):
+        rule = MaskRule(allowed, VOCAB) if i < 5 else None
+        rows.append(SamplingRow(SamplingParams(**params), i, rule=rule))
+        if rule is not None:
+            rows[-1].prepare()
+    steps = Steps(VOCAB, 6, CPU, kernels)
+    flight = steps.start(logits, [request_of(r) for r in rows])
+    ids = flight.result().ids
+    tried = [[token] for token in ids]
+    for _ in range(4):
+        for place, token in zip(range(5), steps.sampler.again(flight, range(5), tried[:5])):
+            tried[place].append(token)
+    for found in tried[:5]:
+        assert sorted(found) == sorted(allowed)
+    assert steps.sampler.again(flight, [1, 0], [tried[1], tried[0]]) == [NO_TOKEN, NO_TOKEN]
+    assert tried[0] == sorted(allowed, key=lambda t: -float(logits[0, t]))
+    assert tried[3][0] == 50
+    # What is left behind the two of a top-k comes by likelihood.
+    assert tried[2][2:] == sorted(tried[2][2:], key=lambda t: -float(logits[2, t]))
+    second = steps.sampler.again(flight, [5], [tried[5]])
+    assert second == [int(logits[5].topk(2).indices[1])]
+
+
+def test_recorded_and_scored_ids(kernels: ModuleType) -> None:
+    logits = logits_of(60)
+    recorded = request_of(SamplingRow(SamplingParams(top_logprobs=3), 0))
+    recorded.tokens = np.arange(10, 60, dtype=np.int32)
+    other = request_of(SamplingRow(SamplingParams(logprobs=True), 0))
+    other.tokens = np.arange(30, 60, dtype=np.int32)
+    trie = TokenTrie([5, 6, 7], [[8, 9, 10], [8, 11], [12]], [])
+    scored = request_of(SamplingRow(SamplingParams(), 0))
+    scored.scoring = Scoring(trie, lambda values: 0)
+    first, last = trie.first_row, len(trie.tokens)
+    recording = [((recorded, 2, 30), 4), ((other, 5, 6), 1)]
+    scoring = [((scored, first, last), 40)]
+    sampled = [request_of(SamplingRow(SamplingParams(temperature=0.0), 1))]
+    steps = Steps(VOCAB, 4, CPU, kernels)
+    found = steps.start(logits, sampled, [0], [2], recording, scoring).result()
+    assert found.ids == [int(logits[0].argmax())]
+    ids = list(range(13, 41))
+    expected = token_logprobs(logits[4:32], ids, [3] * 28)
+    for one, two in zip(found.recorded[0], expected, strict=True):
+        check_logprobs(one, two)
+    check_logprobs(found.recorded[1][0], token_logprobs(logits[1:2], [36], [0])[0])
+    assert (found.recorded_logits[0] == logits[32 - MOST_TAKEN_BACK : 32]).all()
+    assert (found.recorded_logits[1] == logits[1:2]).all()
+    rows, targets = trie.edges(first, last)
+    values = logits.log_softmax(-1)[torch.from_numpy(rows) + 40, torch.from_numpy(targets)]
+    assert found.scores[0] == pytest.approx(values.tolist(), abs=1e-5)
+    nothing = steps.start(logits, [], [], [], recording[1:], []).result()
+    assert nothing.ids == []
+    assert nothing.recorded[0][0].logprob == pytest.approx(found.recorded[1][0].logprob)
+
+
+def test_masks_stay_on_the_device_until_others_need_their_place() -> None:
+    arena = MaskArena(4, 96, Uploads(CPU), CPU)
+    made = [MaskRule([i, 95 - i], 96).words for i in range(9)]
+    chance = random.Random(1)
+    for _ in range(40):
+        picked = [made[chance.randrange(9)] for _ in range(3)]
+        picked[1] = picked[1].copy() if chance.random() < 0.3 else picked[1]
+        found = arena.masks(picked, [0, 2, 3], 5)
+        assert found.rows[[1, 4]].tolist() == [-1, -1]
+        for mask, row in zip(picked, found.rows[[0, 2, 3]].tolist()):
+            assert found.words[row].tolist() == mask.tolist()
+        if picked[1].flags.writeable:
+            picked[1][:] = 0  # not seen again
