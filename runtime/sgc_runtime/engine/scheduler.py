@@ -45,6 +45,13 @@ def _ignore(request: Request) -> None:
     return
 
 
+def _decodes(request: Request) -> bool:
+    """Whether a running request has tokens to compute; else it stands aside or waits for results."""
+    if request.aside or (request.pending and request.ends_with_pending):
+        return False
+    return request.num_ahead > request.num_computed
+
+
 class Scheduler:
     """Queues and memory. Called in the engine's thread only.
 
@@ -174,7 +181,7 @@ class Scheduler:
     def _prompt_tokens(self) -> int:
         """How many prompt tokens the step may compute: no more than others can wait for."""
         most, mixed = self._config.prefill_tokens, self._config.mixed_tokens
-        if mixed is None or not any(r.row is not None and not r.aside for r in self.running):
+        if mixed is None or not any(map(_decodes, self.running)):
             return most
         return min(most, mixed)
 
@@ -236,14 +243,13 @@ class Scheduler:
         a step takes no more in all than prompt tokens beside decoding rows."""
         chunks, budget = [], self._config.mixed_tokens or self._config.prefill_tokens
         for request in self.running:
-            if request.aside or (request.pending and request.ends_with_pending):
+            if not _decodes(request):
                 continue
             start, end = request.num_computed, request.num_ahead
             if end - start > 1:
                 end = min(end, start + 1 + budget)
                 budget -= end - start - 1
-            if end > start:  # else it waits for results
-                chunks.append(Chunk(request, start, end))
+            chunks.append(Chunk(request, start, end))
         return chunks
 
     def cut(self, request: Request) -> None:
