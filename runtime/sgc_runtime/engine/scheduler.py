@@ -46,7 +46,7 @@ def _ignore(request: Request) -> None:
 
 
 def _decodes(request: Request) -> bool:
-    """Whether a running request has tokens to compute; else it stands aside or waits for results."""
+    """Whether a running request has tokens to compute, and neither stands aside nor waits."""
     if request.aside or (request.pending and request.ends_with_pending):
         return False
     return request.num_ahead > request.num_computed
