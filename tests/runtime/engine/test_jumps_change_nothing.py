@@ -1,6 +1,6 @@
 """Gens with jumps and without, greedy and seeded, alone and in batches, with so little memory that
-rows are retracted, with steps that overlap and without, under three tokenizers: the default model's, one of bytes alone, and one of the
-SentencePiece kind with byte fallback.
+rows are retracted, with steps that overlap and without, under three tokenizers: the default
+model's, one of bytes alone, and one of the SentencePiece kind with byte fallback.
 
 SGC_TOKENIZERS names more tokenizers (GGUF files or directories, with `:` between them). The long
 test reads `cases/regex_cases.jsonl` and `data/jsonschema/maskbench_sample.jsonl` of the folder that
