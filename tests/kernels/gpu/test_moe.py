@@ -155,14 +155,14 @@ def test_as_the_reference(tokens: int) -> None:
         torch.testing.assert_close(result, expected, atol=2e-5, rtol=2e-5)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_invariant_rows(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("renormalise", [True, False])
+def test_invariant_rows(renormalise: bool) -> None:
     """Bit by bit the same alone, in any company and order."""
-    experts = some_experts(6, 2, 48, 40, dtype)
-    x = some_tokens(40, 48, dtype)
+    experts = some_experts(6, 2, 48, 40, torch.float16, renormalise)
+    x = some_tokens(20, 48, torch.float16)
     whole = run.invariant_moe(x, experts)
     assert torch.equal(run.invariant_moe(x[7:8], experts)[0], whole[7])
-    assert torch.equal(run.invariant_moe(x[3:20], experts), whole[3:20])
+    assert torch.equal(run.invariant_moe(x[3:15], experts), whole[3:15])
     assert torch.equal(run.invariant_moe(x.flip(0), experts).flip(0), whole)
 
 
@@ -203,9 +203,10 @@ def test_random_shapes_in_bfloat16(seed: int) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("renormalise", [True, False])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_rows_alone_and_in_any_company(dtype: torch.dtype) -> None:
-    experts = some_experts(16, 4, 1024, 768, dtype)
+def test_rows_alone_and_in_any_company(dtype: torch.dtype, renormalise: bool) -> None:
+    experts = some_experts(128, 8, 1024, 256, dtype, renormalise)
     x = some_tokens(700, 1024, dtype)
     whole = run.invariant_moe(x, experts)
     for first, end in ((0, 1), (3, 7), (10, 74), (100, 450), (1, 700)):

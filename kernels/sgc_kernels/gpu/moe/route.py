@@ -72,20 +72,21 @@ def _pick(
     found = tl.zeros([token.shape[0], PLACES], dtype=tl.int32)
     weight = tl.zeros([token.shape[0], PLACES], dtype=tl.float32)
     left = key
+    total = tl.zeros([token.shape[0], 1], dtype=tl.float32)
     for j in tl.static_range(TOP_K):
         best = tl.max(left, axis=1)[:, None]
         number = tl.min(tl.where(left == best, expert, BLOCK), axis=1)[:, None]
         is_it = expert == number
         found = tl.where(place == j, number, found)
-        weight = tl.where(place == j, tl.exp(best - top), weight)
+        share = tl.exp(best - top)
+        weight = tl.where(place == j, share, weight)
+        total += share  # in this order, whatever the layout
         left = tl.where(is_it, -float("inf"), left)
     chosen = tl.where((left == -float("inf")) & (expert < EXPERTS) & inside[:, None], 1, 0)
-    if RENORMALISE:
-        total = tl.sum(weight, axis=1)
-    else:
-        total = tl.sum(tl.exp(key - top), axis=1)
+    if not RENORMALISE:
+        total = tl.sum(tl.exp(key - top), axis=1)[:, None]
     doubt = tl.sum(raw * 0.0, axis=1)  # 0, or no number
-    return found, weight / total[:, None] + doubt[:, None], chosen
+    return found, weight / total + doubt[:, None], chosen
 
 
 @triton.jit(do_not_specialize=["tokens", "max_blocks"])
@@ -169,7 +170,14 @@ def most_blocks(pairs: int, experts: int, rows: int) -> int:
     return (pairs + min(experts, pairs) * (rows - 1)) // rows
 
 
-def route(x: torch.Tensor, experts: Experts, block: int, sort: bool, pdl: bool) -> Routes:
+def route(
+    x: torch.Tensor,
+    experts: Experts,
+    block: int,
+    sort: bool,
+    pdl: bool,
+    invariant: bool = False,
+) -> Routes:
     """As `sgc_kernels.moe.route`, with the order of the pairs if `sort`.
 
     Scores are float32 and do not depend on the other rows of `x`.
@@ -178,6 +186,7 @@ def route(x: torch.Tensor, experts: Experts, block: int, sort: bool, pdl: bool) 
         x: `[T, hidden]`, T > 0, rows in one piece.
         block: rows of a block of the table.
         pdl: start kernels while the one before ends (compute capability 9.0 and later).
+        invariant: weights do not depend on the number of tokens, bit by bit.
     """
     tokens, count = x.shape[0], experts.router.shape[0]
     scores = score(x, experts.router, pdl)
@@ -190,6 +199,8 @@ def route(x: torch.Tensor, experts: Experts, block: int, sort: bool, pdl: bool) 
     options = {"launch_pdl": True} if pdl else {}
     width = triton.next_power_of_2(count)
     few = min(_FEW_TOKENS, max(1, 2 * _TILE // width))
+    if invariant and not experts.renormalise:
+        few = 0  # sums over all experts depend on how a program is laid out
     assert sort or tokens <= few, "many tokens are sorted"
     launch = _launch_few if tokens <= few else _launch_many
     launch(scores, experts, routes, width, max_blocks, options)

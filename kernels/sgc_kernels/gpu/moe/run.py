@@ -54,9 +54,11 @@ def choose_form(tokens: int, experts: Experts) -> Form:
     return next(form for most, form in _FORMS if most is None or mean <= most)
 
 
-def run_form(x: torch.Tensor, experts: Experts, form: Form, pdl: bool) -> torch.Tensor:
+def run_form(
+    x: torch.Tensor, experts: Experts, form: Form, pdl: bool, invariant: bool = False
+) -> torch.Tensor:
     """With tiles that are given."""
-    routes = route(x, experts, form.block, True, pdl)
+    routes = route(x, experts, form.block, True, pdl, invariant)
     inner = gated_product(x, experts.gate_up, routes, form.gate_up, pdl)
     outer = product(inner, experts.down, routes, form.down, pdl)
     return combine(outer, routes.weights, pdl)
@@ -72,7 +74,7 @@ def _run(x: torch.Tensor, experts: Experts, invariant: bool) -> torch.Tensor:
     wide = experts.router.dtype == torch.float32
     invariant_form = _FLOAT32 if wide else INVARIANT
     form = invariant_form if invariant else choose_form(x.shape[0], experts)
-    return run_form(x, experts, form, pdl)
+    return run_form(x, experts, form, pdl, invariant)
 
 
 def has_pdl(device: torch.device) -> bool:
