@@ -87,7 +87,7 @@ def decode_one(bench: Bench) -> dict[str, Any]:
     found = {"context": [sizes.prompt, sizes.prompt + sizes.new], "tokens_s": round(1 / step, 1)}
     found |= _reached("decode 1", bench.ceilings.bytes_s(weights), step)
     prompts = bench.prompts(1, 0, sizes.prompt)
-    return found | _watched(bench, prompts, 4 * sizes.new)
+    return found | _watched(bench, prompts, 2 * sizes.new)
 
 
 def decode_many(bench: Bench) -> dict[str, Any]:

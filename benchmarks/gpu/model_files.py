@@ -160,7 +160,7 @@ def _write_shard(
     header += b" " * (-len(header) % 8)
     with path.open("wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
-        file.write(memoryview(_on_host(numbers).view(torch.uint8).numpy()))
+        _on_host(numbers).view(torch.uint8).numpy().tofile(file)
 
 
 def _on_host(numbers: torch.Tensor) -> torch.Tensor:
