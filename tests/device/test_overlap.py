@@ -6,17 +6,17 @@ import random
 from pathlib import Path
 
 import pytest
-import torch
 from support.device import pool_of, runner_of
 from support.mixes import Asked, FallingAside, Mix, run_mix
-from support.on_off import tiny_model
+from support.on_off import random_llama
 
 from sgc_runtime.device.sampler import DeviceSampler
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
 from sgc_runtime.engine.slices import Slices
-from sgc_runtime.model.loader import LoadedModel
+from sgc_runtime.model.loader import LoadedModel, load_model
 
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 FORMS = {"graphs": {"max_graph_tokens": 64}, "by kernel": {"graphs": False}}
 CONFIGS = {
     "overlap": [True, True, True, False],
@@ -31,24 +31,27 @@ CONFIGS = {
 
 
 class DeviceMix(Mix):
-    """A mix over a tiny model, computed as on a GPU."""
+    """A mix over a tiny model in float32, computed as on a GPU."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, device: str) -> None:
         super().__init__(folder)
-        self.loaded: LoadedModel = tiny_model(self.tokenizer, folder / "model")
+        # On a CPU a size that compiled attention, which takes other tables, leaves to torch.
+        random_llama(self.tokenizer, folder / "model", head_dim=64 if device == "cuda" else 8)
+        self.loaded: LoadedModel = load_model(folder / "model", "float32", device)
         self.form: dict[str, object] = {}
 
     def core(self, num_slots: int = 2000, **config: object) -> EngineCore:
         settings = EngineConfig(kv_tokens=num_slots, **{"max_running": 16, **config})
         rows = settings.max_running
-        sampler = DeviceSampler(self.loaded.config.vocab_size, rows, torch.device("cpu"))
+        device = self.loaded.model.device
+        sampler = DeviceSampler(self.loaded.config.vocab_size, rows, device)
         runner = runner_of(self.loaded, pool_of(self.loaded, num_slots), rows, sampler, **self.form)
         return EngineCore(runner, settings)
 
 
-@pytest.fixture(scope="module")
-def mix(tmp_path_factory: pytest.TempPathFactory) -> DeviceMix:
-    return DeviceMix(tmp_path_factory.mktemp("mix"))
+@pytest.fixture(scope="module", params=DEVICES)
+def mix(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> DeviceMix:
+    return DeviceMix(tmp_path_factory.mktemp("mix"), request.param)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -59,10 +59,16 @@ def read_cases(name: str) -> list[dict[str, Any]]:
 
 def tiny_model(tokenizer: Tokenizer, folder: Path, seed: int = 0) -> LoadedModel:
     """A random two-layer Llama in float32 that chooses among all ids of `tokenizer`."""
+    random_llama(tokenizer, folder, seed)
+    return load_model(folder, "float32", "cpu")
+
+
+def random_llama(tokenizer: Tokenizer, folder: Path, seed: int = 0, head_dim: int = 8) -> None:
+    """Save such a model."""
     eos = min(tokenizer.eos_ids)
     config = transformers.LlamaConfig(
         vocab_size=tokenizer.vocab_size,
-        hidden_size=32,
+        hidden_size=4 * head_dim,
         intermediate_size=48,
         num_hidden_layers=2,
         num_attention_heads=4,
@@ -79,7 +85,6 @@ def tiny_model(tokenizer: Tokenizer, folder: Path, seed: int = 0) -> LoadedModel
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2)
     model.save_pretrained(folder)
-    return load_model(folder, "float32", "cpu")
 
 
 def answer_all(
