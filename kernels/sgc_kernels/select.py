@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -24,6 +25,19 @@ _LOG = logging.getLogger("sgc")
 
 
 @dataclass(frozen=True, slots=True)
+class SingleKernels:
+    """What steps of one token need besides; see `gpu.attention.single` and `gpu.gemv`."""
+
+    attention: Callable[[AttentionShape, torch.device], Any]
+    can_attend: Callable[[AttentionShape], bool]
+    split_for: Callable[[int], Any | None]
+    fused_linear: Callable[..., torch.Tensor]
+    fused_gated_linear: Callable[..., torch.Tensor]
+    fits: Callable[[int], bool]  # whether products take inputs of a width
+    pdl: bool  # whether a kernel may start while the one before it is running
+
+
+@dataclass(frozen=True, slots=True)
 class RowKernels:
     """What steps over a slot table need besides; see `sgc_kernels.step`, `attention.rows`."""
 
@@ -32,6 +46,7 @@ class RowKernels:
     attention: Callable[[AttentionShape, int, torch.device, int | None], RowAttention] | None
     prepare_step: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, StepTensors], None]
     fill_table: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, int], None]
+    single: SingleKernels | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +70,7 @@ class Kernels:
         [torch.Tensor, Table, float, Table, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor
     ]
     rows: RowKernels
+    deterministic: bool = False
 
 
 def select_kernels(
@@ -63,6 +79,7 @@ def select_kernels(
     head_dim: int = 0,
     group: int = 1,
     attention: str = "auto",
+    deterministic: bool = False,
 ) -> Kernels:
     """The versions for weights and activations of `dtype` on `device`.
 
@@ -70,9 +87,11 @@ def select_kernels(
         head_dim: size of a head; 0 where no model is meant: references only.
         group: query heads a key head.
         attention: one of `ATTENTIONS`; `auto`: the device's own, `torch`: the reference.
+        deterministic: the result for a token depends on the tokens before it alone, bit by bit,
+            not on what is computed together. With a model only.
 
     Raises:
-        ValueError: there is no such attention for the device.
+        ValueError: there is no such attention for the device, or none that is deterministic.
         ImportError: the attention that was asked for is not installed.
     """
     if attention not in ATTENTIONS:
@@ -84,17 +103,19 @@ def select_kernels(
         return kernels
     reference = kernels.attention
     if device.type == "cuda":
-        kernels = _with_triton(kernels, device, attention)
+        kernels = _with_triton(kernels, device, dtype, attention)
     elif device.type == "cpu":
-        kernels = _with_compiled(kernels, dtype, head_dim, group)
+        kernels = _with_compiled(kernels, dtype, head_dim, group, deterministic)
     if attention == "torch":
         kernels = replace(kernels, attention=reference)
     if device.type == "cuda" and attention in ("torch", "flashinfer"):
         kernels = replace(kernels, rows=replace(kernels.rows, attention=None))
-    return kernels
+    return _with_invariant(kernels, device, attention) if deterministic else kernels
 
 
-def _with_triton(plain: Kernels, device: torch.device, attention: str) -> Kernels:
+def _with_triton(
+    plain: Kernels, device: torch.device, dtype: torch.dtype, attention: str
+) -> Kernels:
     try:
         from sgc_kernels.gpu.activation import silu_mul
         from sgc_kernels.gpu.attention.decode import DecodeAttention
@@ -117,7 +138,24 @@ def _with_triton(plain: Kernels, device: torch.device, attention: str) -> Kernel
         silu_mul=silu_mul,
         turn_and_store=turn_and_store,
         norm_turn_and_store=norm_turn_and_store,
-        rows=RowKernels(DecodeAttention, prepare_step, fill_table),
+        rows=RowKernels(DecodeAttention, prepare_step, fill_table, _single(device, dtype)),
+    )
+
+
+def _single(device: torch.device, dtype: torch.dtype) -> SingleKernels | None:
+    if dtype == torch.float32:  # the reference: no norm is moved behind a sum there
+        return None
+    from sgc_kernels.gpu import gemv
+    from sgc_kernels.gpu.attention import single
+
+    return SingleKernels(
+        attention=single.SingleAttention,
+        can_attend=single.can_attend,
+        split_for=single.split_for,
+        fused_linear=gemv.fused_linear,
+        fused_gated_linear=gemv.fused_gated_linear,
+        fits=lambda width: gemv.fits(1, width),
+        pdl=torch.cuda.is_available() and torch.cuda.get_device_capability(device) >= (9, 0),
     )
 
 
@@ -131,10 +169,53 @@ def _attention_on_gpu(device: torch.device, attention: str) -> AttentionBackend:
     return TritonAttention()
 
 
-def _with_compiled(plain: Kernels, dtype: torch.dtype, head_dim: int, group: int) -> Kernels:
+def _with_invariant(kernels: Kernels, device: torch.device, attention: str) -> Kernels:
+    """Norms and the other small operations compute each row by itself anyway."""
+    if attention not in ("auto", "triton"):
+        raise ValueError(f"deterministic needs attention=auto, not {attention}")
+    if device.type == "cuda":
+        from sgc_kernels.gpu.attention.invariant import InvariantAttention, InvariantRows
+        from sgc_kernels.gpu.invariant_linear import InvariantLinear
+        from sgc_kernels.gpu.moe.run import invariant_moe
+
+        return replace(
+            kernels,
+            attention=InvariantAttention(),
+            linear=InvariantLinear,
+            moe=invariant_moe,
+            rows=replace(kernels.rows, attention=InvariantRows, single=None),
+            deterministic=True,
+        )
+    return _with_invariant_on_cpu(kernels)
+
+
+def _with_invariant_on_cpu(kernels: Kernels) -> Kernels:
+    from sgc_kernels.attention.compiled import CompiledAttention
+    from sgc_kernels.attention.invariant import InvariantAttention
+    from sgc_kernels.linear import FixedRowsLinear
+    from sgc_kernels.moe import invariant_moe
+
+    if not isinstance(kernels.attention, CompiledAttention):
+        raise ValueError(
+            "deterministic needs kernels compiled for this CPU (x86-64 with AVX2, heads of a "
+            "multiple of 32 up to 256): leave it out, or use a GPU"
+        )
+    linear = kernels.linear
+    return replace(
+        kernels,
+        attention=InvariantAttention(),
+        linear=lambda weight, bias: FixedRowsLinear(linear(weight, bias)),
+        moe=invariant_moe,
+        deterministic=True,
+    )
+
+
+def _with_compiled(
+    plain: Kernels, dtype: torch.dtype, head_dim: int, group: int, deterministic: bool
+) -> Kernels:
     from sgc_kernels.attention.compiled import CompiledAttention, can_attend
     from sgc_kernels.compiled.machine_code import load_machine_code
-    from sgc_kernels.compiled.operations import CompiledOperations
+    from sgc_kernels.compiled.operations import CompiledOperations, InvariantOperations
     from sgc_kernels.compiled.target import host_target
 
     if not can_attend(dtype, head_dim, group):
@@ -144,7 +225,7 @@ def _with_compiled(plain: Kernels, dtype: torch.dtype, head_dim: int, group: int
     except (ImportError, OSError, RuntimeError) as error:
         _LOG.warning("no compiled kernels here (%s): attention and norms run in torch", error)
         return plain
-    operations = CompiledOperations(code)
+    operations = InvariantOperations(code) if deterministic else CompiledOperations(code)
     return replace(
         plain,
         attention=CompiledAttention(),

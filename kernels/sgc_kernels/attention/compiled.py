@@ -47,8 +47,11 @@ class CompiledAttention:
         rooms = self._rooms.by_shape
         room = rooms.get((shape, threads))
         if room is None:
-            room = rooms[shape, threads] = _Room(shape, self._target, threads)
-        return _CompiledPlan(meta, shape, room)
+            room = rooms[shape, threads] = Room(shape, self._target, threads)
+        return self._plan(meta, shape, room)
+
+    def _plan(self, meta: AttentionMeta, shape: AttentionShape, room: Room) -> CompiledPlan:
+        return CompiledPlan(meta, shape, room)
 
 
 class _Numbers:
@@ -67,14 +70,14 @@ class _Numbers:
         return self
 
 
-class _Room:
+class Room:
     """What the steps of one shape use one after the other."""
 
     def __init__(self, shape: AttentionShape, target: Target, threads: int) -> None:
         self.code = load_machine_code(shape.dtype, shape.head_dim, _group(shape), target)
         self.threads = threads
-        layout = st.Layout(target, FORMATS[shape.dtype], shape.head_dim, _group(shape))
-        self.scratch = torch.empty(threads * layout.scratch_bytes, dtype=torch.uint8)
+        self.layout = st.Layout(target, FORMATS[shape.dtype], shape.head_dim, _group(shape))
+        self.scratch = torch.empty(threads * self.layout.scratch_bytes, dtype=torch.uint8)
         self.step = np.zeros(st.STEP_WORDS, np.int64)
         self.step_address = int(self.step.ctypes.data)
         stride = shape.num_kv_heads * shape.head_dim * shape.dtype.itemsize
@@ -103,18 +106,20 @@ class _Rooms(threading.local):
     """Those of one thread, by shape and number of threads that compute."""
 
     def __init__(self) -> None:
-        self.by_shape: dict[tuple[AttentionShape, int], _Room] = {}
+        self.by_shape: dict[tuple[AttentionShape, int], Room] = {}
 
 
-class _CompiledPlan:
-    def __init__(self, meta: AttentionMeta, shape: AttentionShape, room: _Room) -> None:
+class CompiledPlan:
+    """A step's parts and items, in the room of its thread."""
+
+    def __init__(self, meta: AttentionMeta, shape: AttentionShape, room: Room) -> None:
         self._code, self._threads = room.code, room.threads
         self._parallel = parallel_call()
         self._kept = (meta, room)
         self._step, self._address = room.step, room.step_address
         self._cut(meta, shape, room)
 
-    def _cut(self, meta: AttentionMeta, shape: AttentionShape, room: _Room) -> None:
+    def _cut(self, meta: AttentionMeta, shape: AttentionShape, room: Room) -> None:
         """Parts and items of the step, see `sgc_kernels.compiled.cut`."""
         num_seqs, num_tokens = meta.qo_indptr.numel() - 1, int(meta.qo_indptr[-1])
         cut, step = room.cut, room.step
@@ -157,7 +162,7 @@ class _CompiledPlan:
         elif len(items) > 1:
             items[:] = items[(-work).argsort(kind="stable")]
 
-    def _place_partials(self, count: int, shape: AttentionShape, room: _Room) -> None:
+    def _place_partials(self, count: int, shape: AttentionShape, room: Room) -> None:
         """`count` results of one head each: sums, then a maximum and a sum of weights."""
         self._merges = count > 0
         sums = room.partial_results(count * (shape.head_dim + 2))

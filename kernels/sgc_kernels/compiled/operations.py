@@ -147,6 +147,25 @@ class CompiledOperations:
         return width % 16 == 0 and few and x.is_contiguous()
 
 
+class InvariantOperations(CompiledOperations):
+    """The same, with one version of each for any number of rows."""
+
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+        return super().rms_norm(x.contiguous(), weight, eps)
+
+    def silu_mul(self, gate_up: torch.Tensor) -> torch.Tensor:
+        return super().silu_mul(gate_up.contiguous())
+
+    def add_rms_norm(
+        self, x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+    ) -> torch.Tensor:
+        assert residual.is_contiguous(), "the residual lies in one piece"
+        return super().add_rms_norm(x.contiguous(), residual, weight, eps)
+
+    def _fits(self, x: torch.Tensor) -> bool:
+        return x.shape[-1] % 16 == 0
+
+
 @functools.lru_cache
 def _bits(value: float) -> int:
     """A float32's bits."""

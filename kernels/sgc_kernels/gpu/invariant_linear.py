@@ -107,16 +107,15 @@ class InvariantLinear:
         self._weight = weight.contiguous()
         self._bias = bias
 
-    def __call__(
-        self,
-        x: torch.Tensor,
-        out: torch.Tensor | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> torch.Tensor:
-        """`x` `[T, in]` to `[T, out]`, in `dtype` (that of x by default) or into `out`."""
-        if out is None:
-            shape = (x.shape[0], self._weight.shape[0])
-            out = torch.empty(shape, dtype=dtype or x.dtype, device=x.device)
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self._multiply(x, x.dtype)
+
+    def in_float32(self, x: torch.Tensor) -> torch.Tensor:
+        """The sums as they are."""
+        return self._multiply(x, torch.float32)
+
+    def _multiply(self, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        out = torch.empty((x.shape[0], self._weight.shape[0]), dtype=dtype, device=x.device)
         return invariant_linear(x, self._weight, self._bias, out)
 
 

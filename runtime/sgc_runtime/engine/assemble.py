@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
 import torch
 
+from sgc_ir.errors import SgcError
 from sgc_kernels.cache_dir import cache_dir
 from sgc_runtime.cache.kv_pool import bytes_per_token
 from sgc_runtime.cache.radix_tree import Ids
@@ -22,7 +24,7 @@ from sgc_runtime.engine.host_runner import Model
 from sgc_runtime.engine.memory import pool_tokens
 from sgc_runtime.engine.options import EngineOptions
 from sgc_runtime.engine.profile import NO_PROFILE, Profile
-from sgc_runtime.engine.runners import make_runner
+from sgc_runtime.engine.runners import kv_format, make_runner
 from sgc_runtime.engine.seams import Seams
 from sgc_runtime.engine.stream import TokenStream
 from sgc_runtime.engine.trial import CudaMachine
@@ -54,7 +56,8 @@ class LoadedEngine:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        budgets = _budgets(model, config, options, dtype, device)
+        kv_dtype = kv_format(options, dtype)
+        self.budgets = budgets = _budgets(model, config, options, kv_dtype, device)
         settings = EngineConfig(
             kv_tokens=budgets.kv_tokens,
             max_running=budgets.max_running,
@@ -70,7 +73,7 @@ class LoadedEngine:
         )
         self.profile = Profile(device) if options.profile else None
         profile = self.profile or NO_PROFILE
-        runner = make_runner(model, config, options, budgets, dtype, device, profile)
+        runner = make_runner(model, config, options, budgets, kv_dtype, device, profile)
         self.engine = Engine(EngineCore(runner, settings, profile), device, profile)
         self.jump = settings.jump
         engine = self.engine
@@ -113,7 +116,7 @@ class LoadedEngine:
 
     def stats(self) -> dict[str, Any]:
         """Counters of the engine under the names of `--stats`, how many requests are `running` and
-        `waiting` now, and the `profile` where one is kept."""
+        `waiting` now, its `budgets`, and the `profile` where one is kept."""
         core, scheduler = self.engine.core, self.engine.core.scheduler
         counters = core.metrics.to_dict()
         asked = counters["prompt_tokens"]
@@ -125,6 +128,7 @@ class LoadedEngine:
             "optimal_hit_rate": core.trie.optimal_hit_rate(),
             "running": len(scheduler.prefilling) + len(scheduler.running),
             "waiting": len(scheduler.waiting),
+            "budgets": asdict(self.budgets),
             "tokenizer_calls": self.vocabulary.calls - self._calls_before,
         }
 
@@ -133,20 +137,21 @@ def _budgets(
     model: Model,
     config: ModelConfig,
     options: EngineOptions,
-    dtype: torch.dtype,
+    kv_dtype: torch.dtype,
     device: torch.device,
 ) -> Budgets:
     if device.type != "cuda":
-        kv_tokens = pool_tokens(config, dtype, device, options.kv_tokens, options.kv_memory)
+        kv_tokens = pool_tokens(config, kv_dtype, device, options.kv_tokens, options.kv_memory)
         return cpu_budgets(options, kv_tokens)
+    layers, heads, size = config.num_layers, config.num_kv_heads, config.head_dim
     sizes = Sizes(
-        slot_bytes=bytes_per_token(config.num_layers, config.num_kv_heads, config.head_dim, dtype),
-        slot_numbers=config.num_kv_heads * config.head_dim,
+        slot_bytes=bytes_per_token(layers, heads, size, kv_dtype),
+        slot_numbers=heads * size,
         vocab_size=config.vocab_size,
         max_positions=config.max_positions,
         score_tokens=SCORE_TOKENS,
     )
-    found = gpu_budgets(options, sizes, CudaMachine(model, config, dtype, device))
+    found = gpu_budgets(options, sizes, CudaMachine(model, config, kv_dtype, device))
     _LOG.info("%s: %s", device, describe(found))
     return found
 
@@ -171,10 +176,18 @@ def load_engine(
 
     kept_in = cache_dir() / "converted"
     loaded = load_model(
-        path, options.dtype, options.device, options.weights, kept_in, options.attention
+        path,
+        options.dtype,
+        options.device,
+        options.weights,
+        kept_in,
+        options.attention,
+        options.deterministic,
     )
     model = loaded.model
     try:
         return LoadedEngine(model, loaded.config, vocabulary, options, model.dtype, model.device)
-    except RuntimeError as error:  # a GPU that fails, or has too little memory
+    except SgcError:
+        raise
+    except Exception as error:  # a GPU that fails, a kernel that does not compile
         raise broken(f"the engine cannot start on device {model.device}", error) from error

@@ -47,6 +47,7 @@ def load_model(
     weights: str = "auto",
     kept_in: Path | None = None,
     attention: str = "auto",
+    deterministic: bool = False,
 ) -> LoadedModel:
     """Load a Hugging Face directory or a `.gguf` file.
 
@@ -57,7 +58,7 @@ def load_model(
         weights: `auto`, `dense`, `int4` or `int8`; see `Products`.
         kept_in: a directory for a copy of converted weights, which later processes map instead
             of converting again; see `Converted`.
-        attention: see `select_kernels`.
+        attention, deterministic: see `select_kernels`.
 
     Raises:
         ModelError: the model is missing, damaged, incomplete or of an unsupported kind, or the
@@ -74,10 +75,13 @@ def load_model(
         raise ModelError(f"weights={weights}: experts are not rounded: leave weights at auto")
     group = config.num_heads // config.num_kv_heads
     try:
-        kernels = select_kernels(where, number_format, config.head_dim, group, attention)
+        kernels = select_kernels(
+            where, number_format, config.head_dim, group, attention, deterministic
+        )
     except (ValueError, ImportError) as error:
+        asked = "deterministic" if deterministic else f"attention={attention}"
         line = " ".join(str(error).split())
-        raise ModelError(f"attention={attention} is not to be had here: {line}") from error
+        raise ModelError(f"{asked} is not to be had here: {line}") from error
     products = Products(source, kernels, where, number_format, weights, kept_in)
     loaded = _Assembly(config, products, where).build()
     products.finish()

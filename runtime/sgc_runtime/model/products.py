@@ -61,7 +61,7 @@ class Products:
         self.converted = Converted(
             kept_in if integers else None, Path(source.place), f"{dtype} {self._weights}"
         )
-        if integers:
+        if integers and not kernels.deterministic:  # else one form, for any number of rows
             # Measured now, before threads that load disturb it.
             self._limit = grouped_rows(4, torch.get_num_threads())
 

@@ -217,16 +217,14 @@ class _InvariantPlan:
         rules = _rules(self._shape, self._form, device, window, *limits)
         plan = plan_rows(rules, self._lcp, self._lens, 0, np.arange(rows, dtype=np.int32))
         # Each part begins at 16 bytes, which kernels are compiled for.
-        per_row = (np.resize(x, -(-rows // 4) * 4) for x in (self._starts, self._lens))
-        parts = [plan.own, plan.few, plan.places, *per_row]
+        starts, lens = (np.resize(x, -(-rows // 4) * 4) for x in (self._starts, self._lens))
+        parts: list[Ints | Longs] = [plan.own, plan.few, plan.places, starts, lens]
         numbers = np.concatenate([part.reshape(-1) for part in parts]).astype(np.int32)
         table = torch.from_numpy(numbers)
         if device.type == "cuda":
             table = table.pin_memory().to(device, non_blocking=True)
-        own, few, places, starts, lens = table.split([part.size for part in parts])
-        tables = _Tables(
-            own, few, places, self._slots, starts, lens, *self._room(plan.num_partials)
-        )
+        own, few, places, there, seen = torch.split(table, [part.size for part in parts])
+        tables = _Tables(own, few, places, self._slots, there, seen, *self._room(plan.num_partials))
         return tables, plan.launch
 
     def _room(self, count: int) -> tuple[torch.Tensor, ...]:

@@ -148,8 +148,8 @@ def _oldest(rules: Rules, least: Longs) -> Longs:
     """The chunk's first key that rows with at least so many keys may see."""
     if rules.window is None:
         return np.zeros_like(least)
-    seen = np.maximum(least - rules.window, 0)
-    return seen - seen % rules.chunk
+    chunks: Longs = np.maximum(least - rules.window, 0) // rules.chunk
+    return chunks * rules.chunk
 
 
 def _blocks(rules: Rules, units: _Units, first: int, last: int) -> list[tuple[int, int]]:
