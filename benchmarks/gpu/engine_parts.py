@@ -181,9 +181,9 @@ def _watched(bench: Bench, prompts: list[Ids], steps: int) -> dict[str, Any]:
         return {}
     bench.seconds(prompts, 1)
     run = threading.Thread(target=bench.seconds, args=(prompts, 1 + steps))
-    before = bench.engine.stats()["decode_steps"]
+    before = bench.engine.decode_steps
     run.start()
-    while run.is_alive() and bench.engine.stats()["decode_steps"] < before + 8:
+    while run.is_alive() and bench.engine.decode_steps < before + 8:
         time.sleep(0.002)
     runs = record(bench.sizes.window_s)
     over = not run.is_alive()  # then the window holds time in which there was nothing to do

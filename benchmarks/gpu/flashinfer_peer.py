@@ -1,4 +1,4 @@
-"""flashinfer's kernels on the cases of `gpu_kernels`, pages of 16 tokens as its users have them.
+"""flashinfer's kernels on the cases of `gpu_kernels`, on pages of 16 tokens where that can be.
 
     python -m benchmarks.gpu.flashinfer_peer fa2 sampling ...
 
@@ -26,6 +26,32 @@ PAGE = 16
 _WORKSPACE = 256 << 20  # bytes; flashinfer's advice is 128 MB or more
 
 
+class Pages:
+    """A batch's contexts as pages: of 16 tokens where all its spans are whole pages, else of one.
+
+    Attributes:
+        size: tokens of a page.
+        nodes: pages of each node, level by level; rows that share a node share its pages.
+        rows: pages of each row.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        tree = batch.tree
+        spans = [*(n for _, n in tree.levels), *tree.own]
+        self.size = PAGE if all(n % PAGE == 0 for n in spans) else 1
+        lengths = [[n] * -(-tree.rows // some) for some, n in tree.levels]
+        lengths.append(list(tree.own))
+        counts = [n // self.size for level in lengths for n in level]
+        self.number = sum(counts)
+        parts = iter(torch.split(torch.randperm(self.number, dtype=torch.int32), counts))
+        self.nodes = [[next(parts) for _ in level] for level in lengths]
+        sizes = [*(some for some, _ in tree.levels), 1]
+        self.rows = [
+            torch.cat([level[b // some] for level, some in zip(self.nodes, sizes, strict=True)])
+            for b in range(tree.rows)
+        ]
+
+
 class FlatDecode:
     """Each row reads its whole context.
 
@@ -35,22 +61,18 @@ class FlatDecode:
 
     def __init__(self, batch: Batch, tensor_cores: bool) -> None:
         shape, device = batch.shape, batch.device
-        self._batch = batch
-        counts = [-(-n // PAGE) for n in batch.lens]
-        self._pages = sum(counts)
-        order = torch.randperm(self._pages, dtype=torch.int32)
-        lasts = [n - PAGE * (count - 1) for n, count in zip(batch.lens, counts, strict=True)]
+        self._batch, self._pages = batch, Pages(batch)
         self._wrapper = _flashinfer().BatchDecodeWithPagedKVCacheWrapper(
             _workspace(device), "NHD", use_tensor_cores=tensor_cores
         )
         self._wrapper.plan(
-            _indptr(counts, device),
-            order.to(device),
-            _ints(lasts, device),
+            _indptr([len(pages) for pages in self._pages.rows], device),
+            torch.cat(self._pages.rows).to(device),
+            _ints([self._pages.size] * batch.tree.rows, device),
             shape.num_heads,
             shape.num_kv_heads,
             shape.head_dim,
-            PAGE,
+            self._pages.size,
             q_data_type=shape.dtype,
             kv_data_type=shape.dtype,
         )
@@ -65,28 +87,20 @@ class LevelsDecode:
 
     def __init__(self, batch: Batch) -> None:
         shape, device, rows = batch.shape, batch.device, batch.tree.rows
-        self._batch = batch
-        shared = batch.tree.levels[0][1]
-        counts = [[-(-shared // PAGE)], [-(-n // PAGE) for n in batch.tree.own]]
-        lengths = [[shared], list(batch.tree.own)]
-        self._pages = sum(map(sum, counts))
-        order = torch.randperm(self._pages, dtype=torch.int32).to(device)
-        lasts = [
-            _ints([n - PAGE * (c - 1) for n, c in zip(ns, cs, strict=True)], device)
-            for ns, cs in zip(lengths, counts, strict=True)
-        ]
+        self._batch, self._pages = batch, Pages(batch)
+        size, levels = self._pages.size, self._pages.nodes
         self._wrapper = _flashinfer().MultiLevelCascadeAttentionWrapper(
             2, _workspace(device), "NHD"
         )
         self._wrapper.plan(
             [_ints([0, rows], device), _ints(list(range(rows + 1)), device)],
-            [_indptr(cs, device) for cs in counts],
-            list(torch.split(order, [sum(cs) for cs in counts])),
-            lasts,
+            [_indptr([len(pages) for pages in level], device) for level in levels],
+            [torch.cat(level).to(device) for level in levels],
+            [_ints([size] * len(level), device) for level in levels],
             shape.num_heads,
             shape.num_kv_heads,
             shape.head_dim,
-            PAGE,
+            size,
             causal=False,
             q_data_type=shape.dtype,
             kv_data_type=shape.dtype,
@@ -97,8 +111,8 @@ class LevelsDecode:
         return _decode_works(self._wrapper, self._batch, self._pages)
 
 
-def _decode_works(wrapper: Any, batch: Batch, num_pages: int) -> list[Work]:
-    pools = [_pages(num_pages, batch.shape, batch.device) for _ in batch.queries]
+def _decode_works(wrapper: Any, batch: Batch, pages: Pages) -> list[Work]:
+    pools = [_pool(pages.number, pages.size, batch.shape, batch.device) for _ in batch.queries]
     return [partial(wrapper.run, q, pool) for q, pool in zip(batch.queries, pools, strict=True)]
 
 
@@ -135,7 +149,7 @@ class PagedPrefill:
     def works(self) -> list[Work]:
         """A call for each layer."""
         prompts = self._prompts
-        pools = [_pages(self._pages, prompts.shape, prompts.device) for _ in prompts.queries]
+        pools = [_pool(self._pages, PAGE, prompts.shape, prompts.device) for _ in prompts.queries]
         return [
             partial(self._wrapper.run, q, pool)
             for q, pool in zip(prompts.queries, pools, strict=True)
@@ -171,6 +185,7 @@ def build(name: str) -> None:
         "fa3": lambda: PagedPrefill(Prompts(1, 32, 32, shape, device), "fa3").works()[0](),
         "sampling": lambda: sample_top(torch.full((2, 64), 1 / 64, device=device), 8, 0.9),
         "cascade": lambda: _merge(device),
+        "norm": lambda: _norm(device),
     }
     works[name]()
     torch.cuda.synchronize()
@@ -180,6 +195,14 @@ def _merge(device: torch.device) -> None:
     values = torch.zeros(2, 32, 128, dtype=torch.bfloat16, device=device)
     sums = torch.zeros(2, 32, device=device)
     _flashinfer().merge_state(values, sums, values, sums)
+
+
+def _norm(device: torch.device) -> None:
+    """SGLang's norms are flashinfer's."""
+    x, residual = torch.ones(2, 2, 4096, dtype=torch.bfloat16, device=device)
+    norm: Any = import_module("flashinfer.norm")
+    norm.fused_add_rmsnorm(x, residual, torch.ones_like(x[0]), 1e-5)
+    norm.rmsnorm(x, torch.ones_like(x[0]))
 
 
 def _flashinfer() -> Any:
@@ -198,8 +221,8 @@ def _indptr(counts: list[int], device: torch.device) -> torch.Tensor:
     return torch.tensor([0, *counts], device=device).cumsum(0).to(torch.int32)
 
 
-def _pages(number: int, shape: Any, device: torch.device) -> torch.Tensor:
-    size = (number, 2, PAGE, shape.num_kv_heads, shape.head_dim)
+def _pool(number: int, page: int, shape: Any, device: torch.device) -> torch.Tensor:
+    size = (number, 2, page, shape.num_kv_heads, shape.head_dim)
     return torch.randn(size, device=device, dtype=shape.dtype)
 
 

@@ -16,6 +16,11 @@ from benchmarks.gpu.prompts import Ids
 from benchmarks.gpu.scripts import Script, replay_by_waves
 
 LONGEST = 8192  # tokens of a context
+_HEAVY = {
+    "sgc": "sgc_runtime.engine.assemble",
+    "sglang": "sglang.srt.entrypoints.engine",
+    "vllm": "vllm.entrypoints.llm",
+}
 
 
 class SglangEngine:
@@ -136,9 +141,7 @@ class VllmEngine:
 
 def import_early(kind: str) -> None:
     """What takes most of the time to import, while nothing is measured yet."""
-    import_module({"sglang": "sglang", "vllm": "vllm", "sgc": "sgc_runtime.backends.local"}[kind])
-    if kind == "sgc":
-        import_module("sgc_runtime.engine.assemble")
+    import_module(_HEAVY[kind])
 
 
 def make_engine(kind: str, model: str, options: dict[str, Any]) -> IdsEngine:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Coroutine, Sequence
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 
@@ -45,6 +46,12 @@ class SgcIds:
         self._turn = threading.Lock()  # one run at a time
         self._instances = 0
         self.loaded: LoadedEngine = self._run(self.backend.engine())
+        self.settings["budgets"] = asdict(self.loaded.budgets)
+
+    @property
+    def decode_steps(self) -> int:
+        """Steps so far in which rows got a token."""
+        return self.loaded.engine.core.metrics.decode_steps
 
     @property
     def vocab_size(self) -> int:

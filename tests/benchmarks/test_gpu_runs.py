@@ -98,9 +98,13 @@ def test_our_engine_replays_a_script_as_by_waves(tmp_path: Path, tokenizer: Path
 
 
 def test_peers_run_in_processes_of_their_own(tmp_path: Path, tokenizer: Path) -> None:
-    for name, text in (("sglang", ECHO), ("vllm", BROKEN)):
+    for name, heavy, text in (
+        ("sglang", "srt/entrypoints/engine", ECHO),
+        ("vllm", "entrypoints/llm", BROKEN),
+    ):
         package = tmp_path / f"{name}-site" / name
-        package.mkdir(parents=True)
+        (package / heavy).parent.mkdir(parents=True)
+        (package / f"{heavy}.py").write_text("")
         (package / "__init__.py").write_text(text)
     logs = tmp_path / "logs"
     gpu_peers.main(
