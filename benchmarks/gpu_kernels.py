@@ -4,10 +4,11 @@
 
 Microseconds of a call inside a CUDA graph, four pools (layers) in rotation, slots of one token
 anywhere in the pool; flashinfer has pages of 16 (E: of 1). 32 / 8 heads of 128 numbers, bfloat16.
-Plans are made before, by the product's own planner and tuning. Floors: distinct bytes at the copy rate, or
-operations at the matrix rate, whichever takes longer, both rates measured in the same run. `error`
-is against float64. flashinfer's modules are compiled at their first use, which takes minutes; only
-those that are named are used (`python -m benchmarks.gpu.flashinfer_peer NAME` builds one).
+Plans are made before, by the product's own planner and tuning. Floors: distinct bytes at the copy
+rate, or operations at the matrix rate, whichever takes longer, both rates measured in the same run.
+`error` is against float64. flashinfer's modules are compiled at their first use, which takes
+minutes; only those that are named are used (`python -m benchmarks.gpu.flashinfer_peer NAME` builds
+one).
 """
 
 from __future__ import annotations
