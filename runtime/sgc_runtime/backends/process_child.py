@@ -29,9 +29,8 @@ _CLOSE_S = 30.0  # for a process that was told to end; then it is killed
 _STATS_S = 10.0  # for counters
 _REAP_S = 5.0  # between the end of a connection and that of the process
 
-# Paths behind its own, so that what is found here is found there, and nothing else instead of it.
 _BOOT = (
-    "import sys; sys.path += [p for p in sys.argv[3:] if p not in sys.path]; "
+    "import sys; sys.path[:] = sys.argv[3:]; "
     "from sgc_runtime.backends.process_host import main; "
     "main(int(sys.argv[1]), int(sys.argv[2]))"
 )
@@ -237,8 +236,8 @@ def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
     It is in a session of its own: Ctrl-C in a terminal is for this process alone. What libraries
     print there is no output of a run.
     """
-    paths = [os.path.abspath(path) for path in sys.path]
-    command = [sys.executable, "-P", "-c", _BOOT, str(descriptor), str(os.getpid()), *paths]
+    numbers = (str(descriptor), str(os.getpid()))
+    command = [sys.executable, "-P", "-c", _BOOT, *numbers, *_import_path()]
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -246,6 +245,15 @@ def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
         pass_fds=[descriptor],
         start_new_session=True,
     )
+
+
+def _import_path() -> list[str]:
+    """That of this process, so that everything is found where it is found here. Python's own come
+    first: what lies in a program's folder has come too late here to take the place of one."""
+    paths = [os.path.abspath(path) for path in sys.path]
+    library = os.path.dirname(os.__file__)
+    own = [path for path in paths if path in (library, os.path.join(library, "lib-dynload"))]
+    return [*own, *(path for path in paths if path not in own)]
 
 
 def _is_open(descriptor: int) -> bool:
