@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -117,7 +117,7 @@ class _Entry:
 
 
 class Graphs:
-    """Steps by their size and the forms of their attention, recorded when first used.
+    """Recorded steps by what they differ in (their size, say), recorded when first used.
 
     Args:
         budget: bytes; once so much is taken, nothing new is recorded.
@@ -125,35 +125,35 @@ class Graphs:
 
     def __init__(self, recorder: Recorder, budget: int) -> None:
         self._recorder, self._budget = recorder, budget
-        self._entries: dict[tuple[int, ...], _Entry] = {}
+        self._entries: dict[Hashable, _Entry] = {}
         self.recordings = 0
 
     @property
     def bytes_taken(self) -> int:
         return self._recorder.bytes_taken
 
-    def find(self, size: int, launches: Sequence[Launch]) -> Recorded | None:
-        """What was recorded for `size` tokens and grids that cover `launches`."""
-        entry = self._entries.get(_key(size, launches))
+    def find(self, key: Hashable, launches: Sequence[Launch]) -> Recorded | None:
+        """What was recorded under `key` for grids that cover `launches`."""
+        entry = self._entries.get(key)
         if entry is None:
             return None
         pairs = zip(entry.launches, launches, strict=True)
         return entry.recorded if all(a.covers(b) for a, b in pairs) else None
 
-    def grown(self, size: int, launches: Sequence[Launch]) -> tuple[Launch, ...]:
+    def grown(self, key: Hashable, launches: Sequence[Launch]) -> tuple[Launch, ...]:
         """Grids for a new recording: they cover `launches`, and all that was asked for before."""
-        entry = self._entries.get(_key(size, launches))
+        entry = self._entries.get(key)
         before = launches if entry is None else entry.launches
         pairs = zip(launches, before, strict=True)
         return tuple(a.joined(b).rounded() for a, b in pairs)
 
-    def record(self, size: int, launches: tuple[Launch, ...], body: Body) -> None:
+    def record(self, key: Hashable, launches: tuple[Launch, ...], body: Body) -> None:
         """Record a body that has just run, so that all its kernels are compiled."""
         if self.bytes_taken >= self._budget:
             return
         # What is replaced is given up first.
-        self._entries.pop(_key(size, launches), None)
-        self._entries[_key(size, launches)] = _Entry(launches, self._recorder.record(body))
+        self._entries.pop(key, None)
+        self._entries[key] = _Entry(launches, self._recorder.record(body))
         self.recordings += 1
         if self.bytes_taken >= self._budget:
             _LOG.warning(
@@ -161,7 +161,3 @@ class Graphs:
                 "launched kernel by kernel; give more by --graph-memory",
                 self.bytes_taken >> 20,
             )
-
-
-def _key(size: int, launches: Sequence[Launch]) -> tuple[int, ...]:
-    return (size, *(launch.tokens for launch in launches))

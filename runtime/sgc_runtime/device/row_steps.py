@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from sgc_kernels.attention.rows import RowAttention
 from sgc_kernels.gpu.attention.items import Launch
-from sgc_kernels.step import NUMBERS, StepTensors
+from sgc_kernels.step import NUMBERS, POSITION, StepTensors
 from sgc_runtime.device.graphs import Graphs, padded
-from sgc_runtime.device.row_plans import RowPlans
+from sgc_runtime.device.row_plans import ROOM, RowPlans
 from sgc_runtime.device.slot_table import Ints, SlotTable
 from sgc_runtime.device.uploads import Uploads
 from sgc_runtime.model.forward import KVTensors
 from sgc_runtime.model.llama import LlamaModel
+from sgc_runtime.model.single import SingleChain, single_chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class RowSteps:
         rows, shape, device = model.kernels.rows, model.shape, model.device
         assert rows.attention is not None, "attention has a form for rows"
         self._prepare = rows.prepare_step
+        self._chain = single_chain(model)
         self._windows = {
             window: rows.attention(shape, padded(max_tokens), device, self._bound(window))
             for window in dict.fromkeys(model.config.windows)
@@ -82,12 +86,29 @@ class RowSteps:
         """None where the window hides nothing."""
         return None if window is None or window >= self._table.max_context else window
 
-    def run(self, numbers: Ints) -> torch.Tensor:
+    def run(self, numbers: Ints, wanted: NDArray[np.int64] | None) -> torch.Tensor:
         """Begin the step of `numbers` (see `SlotTable.number`).
 
+        Args:
+            wanted: tokens whose logits are wanted; None: all.
+
         Returns:
-            `[T, hidden]`, what the head takes; valid until the next step begins.
+            `[wanted, vocab]` float32.
         """
+        if len(numbers) == 1 and self._chain is not None:
+            length = int(numbers[0, POSITION]) + 1
+            split = self._chain.split(min(length + ROOM, self._table.max_context))
+            if split is not None:
+                logits = self._chain.logits(self._single(numbers, self._chain, split))
+                return logits if wanted is None else logits[: len(wanted)]
+        hidden = self._rows(numbers)
+        if wanted is not None:
+            self._uploads.stage(len(wanted))[:] = wanted
+            hidden = hidden[self._uploads.send().long()]
+        return self._model.logits(hidden)
+
+    def _rows(self, numbers: Ints) -> torch.Tensor:
+        """`[T, hidden]`, what the head takes; valid until the next step begins."""
         tokens = len(numbers)
         launches = self.plans.load(numbers)
         if self.graphs is None:
@@ -95,15 +116,30 @@ class RowSteps:
             return self._body(tokens, launches)
         size = padded(tokens)
         launches = [replace(launch, rows=size) for launch in launches]
+        key = (size, *(launch.tokens for launch in launches))
         self._send(numbers, size)
-        recorded = self.graphs.find(size, launches)
+        recorded = self.graphs.find(key, launches)
         if recorded is not None:
             recorded.replay()
             return recorded.result[:tokens]
-        grown = self.graphs.grown(size, launches)
+        grown = self.graphs.grown(key, launches)
         result = self._body(size, grown)
-        self.graphs.record(size, grown, lambda: self._body(size, grown))
+        self.graphs.record(key, grown, lambda: self._body(size, grown))
         return result[:tokens]
+
+    def _single(self, numbers: Ints, chain: SingleChain, split: Hashable) -> torch.Tensor:
+        """`[1, hidden]` of the chain, likewise."""
+        self._send(numbers, 1)
+        if self.graphs is None:
+            return self._chain_body(chain, split)
+        key = (1, "chain", split)
+        recorded = self.graphs.find(key, [])
+        if recorded is not None:
+            recorded.replay()
+            return recorded.result
+        result = self._chain_body(chain, split)
+        self.graphs.record(key, (), lambda: self._chain_body(chain, split))
+        return result
 
     def _send(self, numbers: Ints, size: int) -> None:
         staged = self._uploads.stage(size * NUMBERS).reshape(size, NUMBERS)
@@ -113,14 +149,21 @@ class RowSteps:
 
     def _body(self, size: int, launches: Sequence[Launch]) -> torch.Tensor:
         """All that the device does in a step of `size` tokens; reads no number of the host."""
-        table, step = self._table, self._step.first(size)
-        self._prepare(self._numbers[:size], table.table, table.last_ids, step)
+        step = self._prepared(size)
         attentions = zip(self._windows.values(), launches, strict=True)
         plan = _RowsPlan(
             dict(zip(self._windows, attentions, strict=True)),
-            table.table.view(-1),
+            self._table.table.view(-1),
             step.starts,
             step.lens,
             self._out[:size],
         )
         return self._model.hidden(step.ids, step.positions, step.out_slots, plan, self._kv)
+
+    def _chain_body(self, chain: SingleChain, split: Hashable) -> torch.Tensor:
+        return chain.hidden(self._prepared(1), self._table.table.view(-1), self._kv, split)
+
+    def _prepared(self, size: int) -> StepTensors:
+        table, step = self._table, self._step.first(size)
+        self._prepare(self._numbers[:size], table.table, table.last_ids, step)
+        return step

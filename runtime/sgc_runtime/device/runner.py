@@ -11,7 +11,7 @@ import torch
 
 from sgc_runtime.device.eager import EagerSteps
 from sgc_runtime.device.graphs import CudaRecorder, EagerRecorder, Graphs
-from sgc_runtime.device.launched import DeviceLaunched, Wanted, wanted_of
+from sgc_runtime.device.launched import DeviceLaunched, wanted_of
 from sgc_runtime.device.row_steps import RowSteps
 from sgc_runtime.device.slot_table import SlotTable
 from sgc_runtime.device.uploads import Uploads
@@ -96,7 +96,6 @@ class DeviceRunner:
         self.table = SlotTable(
             options.max_running, options.max_context, options.padding_slot, kernels, uploads, device
         )
-        self._uploads = uploads
         self._eager = EagerSteps(model, kv, self.table, uploads)
         self.graphs: Graphs | None = None
         self.row_steps: RowSteps | None = None
@@ -169,15 +168,7 @@ class DeviceRunner:
         with self._profile.span("prepare"):
             wanted, numbers = wanted_of(chunks), self.table.number(chunks)
         with self._profile.device_span(_kind(chunks)):
-            hidden = self.row_steps.run(numbers)
-            if wanted.rows is not None:
-                hidden = hidden[self._upload_rows(wanted)]
-            return DeviceLaunched(wanted, self._model.logits(hidden))
-
-    def _upload_rows(self, wanted: Wanted) -> torch.Tensor:
-        assert wanted.rows is not None
-        self._uploads.stage(len(wanted.rows))[:] = wanted.rows
-        return self._uploads.send().long()
+            return DeviceLaunched(wanted, self.row_steps.run(numbers, wanted.rows))
 
     def _launch_eager(self, chunks: Sequence[Chunk]) -> DeviceLaunched:
         gens = [c for c in chunks if c.request.scoring is None]
