@@ -35,6 +35,15 @@ def test_attempts_are_kept_by_part(tmp_path: Path) -> None:
     assert read_attempts(tmp_path / "absent.json", "abcde") == {}
 
 
+def test_parts_may_have_long_names(tmp_path: Path) -> None:
+    goals = ("c-free: as fast", "(c date): 4x", "c: all of them")
+    path = written(tmp_path / "x.json", [{**GOOD, "goal": goal} for goal in goals])
+    found = read_attempts(path, ["c", "c date", "c-free"])
+    assert {name: len(of) for name, of in found.items()} == {"c": 1, "c date": 1, "c-free": 1}
+    with pytest.raises(ValueError, match=r"does not begin with one of \(c date, d\)"):
+        read_attempts(path, ["c date", "d"])
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
