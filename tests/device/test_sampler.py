@@ -40,10 +40,8 @@ if importlib.util.find_spec("triton") and "triton" not in sys.modules:
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
-@pytest.fixture(params=["torch", "triton"])
-def kernels(request: pytest.FixtureRequest) -> ModuleType:
-    if request.param == "torch":
-        return in_torch
+def interpreted() -> ModuleType:
+    """The kernels in Triton's interpreter, which is slow: a draw takes 0.2 s a row."""
     pytest.importorskip("triton")
     if os.environ.get("TRITON_INTERPRET") != "1":
         pytest.skip("Triton was loaded before its interpreter was asked for")
@@ -52,31 +50,43 @@ def kernels(request: pytest.FixtureRequest) -> ModuleType:
     return in_triton
 
 
+@pytest.fixture(params=["torch", "triton"])
+def kernels(request: pytest.FixtureRequest) -> ModuleType:
+    return in_torch if request.param == "torch" else interpreted()
+
+
 def logits_of(rows: int, seed: int = 0, vocab: int = VOCAB) -> torch.Tensor:
     return torch.randn(rows, vocab, generator=torch.Generator().manual_seed(seed)) * 3
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_rows_of_every_kind_step_by_step(kernels: ModuleType, seed: int) -> None:
-    if kernels is not in_torch and seed > 2:
-        return  # the interpreter is slow
-    chance, draws = random.Random(seed), seed % 2 == 0
-    steps = Steps(VOCAB, 12, CPU, kernels)
-    requests = [request_of(random_row(chance, VOCAB, draws)) for _ in range(8)]
-    places = chance.sample(range(12), 8)
-    for turn in range(4):
-        if turn == 2:  # another row in the place of one
+def test_rows_of_every_kind_step_by_step(seed: int) -> None:
+    go_through_steps(in_torch, random.Random(seed), seed % 2 == 0, rows=8, turns=4)
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_rows_of_every_kind_by_the_interpreter(draws: bool) -> None:
+    go_through_steps(interpreted(), random.Random(draws), draws, rows=4, turns=2)
+
+
+def go_through_steps(
+    kernels: ModuleType, chance: random.Random, draws: bool, rows: int, turns: int
+) -> None:
+    steps = Steps(VOCAB, rows + 4, CPU, kernels)
+    requests = [request_of(random_row(chance, VOCAB, draws)) for _ in range(rows)]
+    places = chance.sample(range(rows + 4), rows)
+    for turn in range(turns):
+        if turn == 1:  # another row in the place of one
             requests[3] = request_of(random_row(chance, VOCAB, draws))
-        at = sorted(chance.sample(range(8), 6)) if turn == 3 else list(range(8))
-        logits = logits_of(9, seed * 10 + turn)
+        at = sorted(chance.sample(range(rows), rows - 2)) if turn == 3 else list(range(rows))
+        logits = logits_of(rows + 1, chance.randrange(1000))
         before = logits.clone()
         asked = [requests[i] for i in at]
-        flight = steps.start(logits, asked, at, [places[i] for i in at])
-        results = flight.result()
+        results = steps.start(logits, asked, at, [places[i] for i in at]).result()
         assert (logits == before).all()
-        rows = [r.row for r in asked if r.row is not None]
-        check_as_on_the_host(results, before[at], rows)
-        for i, row, token in zip(at, rows, results.ids):
+        sampled = [r.row for r in asked if r.row is not None]
+        check_as_on_the_host(results, before[at], sampled)
+        for i, row, token in zip(at, sampled, results.ids):
             assert steps.last_ids[places[i]] == max(token, 0)
             if token != NO_TOKEN and not row.heals:
                 row.advance(token)
@@ -103,11 +113,11 @@ CASES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_draws_are_distributed_as_the_hosts(kernels: ModuleType, case: dict[str, Any]) -> None:
-    num, turns = (60, 10) if kernels is in_torch else (4, 1)  # the interpreter is slow
+def test_draws_are_distributed_as_the_hosts(case: dict[str, Any]) -> None:
+    num, turns = 40, 10
     logits = logits_of(1, vocab=24)
     rows = [_row_of(case, seed) for seed in range(num)]
-    steps, seen = Steps(24, num, CPU, kernels), np.zeros(24)
+    steps, seen = Steps(24, num, CPU, in_torch), np.zeros(24)
     requests = [request_of(row) for row in rows]
     for _ in range(turns):
         seen += np.bincount(steps.start(logits.repeat(num, 1), requests).result().ids, minlength=24)
@@ -128,53 +138,54 @@ def _row_of(case: dict[str, Any], seed: int) -> SamplingRow:
 
 
 def test_a_step_that_did_not_follow_the_last_has_its_own_noise(kernels: ModuleType) -> None:
-    rows = [SamplingRow(SamplingParams(), seed) for seed in range(8)]
-    requests, logits = [request_of(row) for row in rows], logits_of(8)
-    steps = Steps(VOCAB, 8, CPU, kernels)
-    by_step = {}
-    for step in (0, 1, 2, 7, 1, 2, 0):
+    rows = [SamplingRow(SamplingParams(), seed) for seed in range(4)]
+    requests, logits = [request_of(row) for row in rows], logits_of(4) / 9
+    steps = Steps(VOCAB, 4, CPU, kernels)
+    by_step: dict[int, list[int]] = {}
+    for step in (0, 1, 7, 1, 2):
         for row in rows:
             row.step = step
         ids = steps.start(logits, requests).result().ids
         assert by_step.setdefault(step, ids) == ids
     assert len({tuple(ids) for ids in by_step.values()}) == len(by_step)
-    alone = Steps(VOCAB, 8, CPU, kernels).start(logits[5:6], requests[5:6]).result().ids
-    assert alone == by_step[0][5:6]
+    alone = Steps(VOCAB, 4, CPU, kernels).start(logits[2:3], requests[2:3]).result().ids
+    assert alone == by_step[2][2:3]
+
+
+REFUSED: list[dict[str, Any]] = [
+    {"temperature": 0.0},
+    {"top_k": 2},
+    {"temperature": 0.0, "logit_bias": {"50": 90.0}},
+    {},
+    {"top_p": 0.5, "frequency_penalty": 0.5},
+]
 
 
 def test_refused_ids_are_replaced_by_others(kernels: ModuleType) -> None:
-    logits = logits_of(6)
-    allowed = [4, 50, 51, 120, 199]
-    row_params: list[dict[str, Any]] = [
-        {"temperature": 0.0},
-        {},
-        {"top_k": 2},
-        {"temperature": 0.0, "logit_bias": {"50": 90.0}},
-        {"top_p": 0.5, "frequency_penalty": 0.5},
-        {"temperature": 0.0},
-    ]
-    rows = []
-    for i, params in enumerate(row_params):
-        rule = MaskRule(allowed, VOCAB) if i < 5 else None
-        rows.append(SamplingRow(SamplingParams(**params), i, rule=rule))
-        if rule is not None:
-            rows[-1].prepare()
-    steps = Steps(VOCAB, 6, CPU, kernels)
+    cases = REFUSED if kernels is in_torch else REFUSED[:2]
+    count, allowed = len(cases), [4, 50, 120] if kernels is not in_torch else [4, 50, 51, 120, 199]
+    logits = logits_of(count + 1)
+    rule = MaskRule(allowed, VOCAB)
+    rows = [SamplingRow(SamplingParams(**case), i, rule=rule) for i, case in enumerate(cases)]
+    for row in rows:
+        row.prepare()
+    rows.append(SamplingRow(SamplingParams(temperature=0.0), 0))
+    steps = Steps(VOCAB, count + 1, CPU, kernels)
     flight = steps.start(logits, [request_of(r) for r in rows])
-    ids = flight.result().ids
-    tried = [[token] for token in ids]
-    for _ in range(4):
-        for place, token in zip(range(5), steps.sampler.again(flight, range(5), tried[:5])):
+    tried = [[token] for token in flight.result().ids]
+    for _ in allowed[1:]:
+        for place, token in enumerate(steps.sampler.again(flight, range(count), tried[:count])):
             tried[place].append(token)
-    for found in tried[:5]:
+    for found in tried[:count]:
         assert sorted(found) == sorted(allowed)
-    assert steps.sampler.again(flight, [1, 0], [tried[1], tried[0]]) == [NO_TOKEN, NO_TOKEN]
-    assert tried[0] == sorted(allowed, key=lambda t: -float(logits[0, t]))
-    assert tried[3][0] == 50
     # What is left behind the two of a top-k comes by likelihood.
-    assert tried[2][2:] == sorted(tried[2][2:], key=lambda t: -float(logits[2, t]))
-    second = steps.sampler.again(flight, [5], [tried[5]])
-    assert second == [int(logits[5].topk(2).indices[1])]
+    for row, found in ((0, tried[0]), (1, tried[1][2:])):
+        assert found == sorted(found, key=lambda t: -float(logits[row, t]))
+    if count > 2:
+        assert tried[2][0] == 50
+    places = [1, 0, count]
+    others = steps.sampler.again(flight, places, [tried[i] for i in places])
+    assert others == [NO_TOKEN, NO_TOKEN, int(logits[count].topk(2).indices[1])]
 
 
 def test_recorded_and_scored_ids(kernels: ModuleType) -> None:
@@ -183,7 +194,8 @@ def test_recorded_and_scored_ids(kernels: ModuleType) -> None:
     recorded.tokens = np.arange(10, 60, dtype=np.int32)
     other = request_of(SamplingRow(SamplingParams(logprobs=True), 0))
     other.tokens = np.arange(30, 60, dtype=np.int32)
-    trie = TokenTrie([5, 6, 7], [[8, 9, 10], [8, 11], [12]], [])
+    behind = [np.array(ids, np.int32) for ids in ([8, 9, 10], [8, 11], [12])]
+    trie = TokenTrie(np.array([5, 6, 7], np.int32), behind)
     scored = request_of(SamplingRow(SamplingParams(), 0))
     scored.scoring = Scoring(trie, lambda values: 0)
     first, last = trie.first_row, len(trie.tokens)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import cache
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,11 @@ def token_text(token: int) -> bytes:
     return bytes([97 + token % 3, 97 + token // 3 % 3, 97 + token // 9 % 5])[: 1 + token % 3]
 
 
+@cache
+def _prefixes(vocab: int) -> TokenPrefixes:
+    return TokenPrefixes(token_text, vocab)
+
+
 def random_row(chance: random.Random, vocab: int, draws: bool) -> SamplingRow:
     params: dict[str, Any] = {"temperature": chance.choice([0.0, 0.7, 1.0, 1.6]) if draws else 0.0}
     if draws and chance.random() < 0.5:
@@ -60,10 +67,12 @@ def random_row(chance: random.Random, vocab: int, draws: bool) -> SamplingRow:
         params |= {"logprobs": True, "top_logprobs": chance.choice([0, 0, 2, 5])}
     rule = None
     if chance.random() < 0.4:
-        rule = MaskRule(chance.sample(range(vocab), chance.choice([1, 5, vocab // 2])), vocab)
+        rule = MaskRule(
+            chance.sample(range(vocab), chance.choice([1, 5, min(vocab // 2, 999)])), vocab
+        )
     healing = None
     if chance.random() < 0.15:
-        healing = Healing(TokenPrefixes(token_text, vocab), [chance.randrange(vocab)])
+        healing = Healing(_prefixes(vocab), [chance.randrange(vocab)])
     prompt = [chance.randrange(vocab) for _ in range(6)]
     held = chance.sample(range(vocab), 2)
     seed = chance.randrange(-(2**63), 2**63)
@@ -103,6 +112,8 @@ class Steps:
 
 
 def close(one: float, other: float, bound: float = 2e-5) -> bool:
+    if isnan(other):
+        return isnan(one)
     return one == other or abs(one - other) <= bound * max(1.0, abs(other))
 
 

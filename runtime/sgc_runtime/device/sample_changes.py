@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -64,16 +65,25 @@ def changes_of(
     starts[np.array(at, np.int64) + 1] = lengths
     staged[: count + 1] = starts.cumsum()
     _write_penalties(staged[head : 4 * head].reshape(3, head), rows, at)
-    block, first = staged[4 * head :].reshape(4, size), 0
-    bias = block[3].view(np.float32)
-    with np.errstate(over="ignore"):
-        for e, length in zip(entries, lengths, strict=True):
-            part = slice(first, first + length)
-            block[0, part], block[1, part], block[2, part] = e.ids, e.seen, e.counts
-            bias[part] = e.bias
-            first += length
+    block = staged[4 * head :].reshape(4, size)[:, :total]
+    _fill(block[0], [e.ids for e in entries], lengths)
+    _fill(block[1], [e.seen for e in entries], lengths)
+    _fill(block[2], [e.counts for e in entries], lengths)
+    _fill(block[3].view(np.float32), [e.bias for e in entries], lengths)
     sent = uploads.send()
     return _adjustments(sent, count, total, head, size)
+
+
+def _fill(out: NDArray[Any], parts: Sequence[NDArray[Any] | float], lengths: Sequence[int]) -> None:
+    """The rows' parts behind each other; of those that are a number, it fills the row's length."""
+    alike = [not isinstance(part, np.ndarray) for part in parts]
+    with np.errstate(over="ignore"):
+        if all(alike):
+            out[:] = np.repeat(np.array(parts), lengths)
+            return
+        if any(alike):
+            parts = [np.broadcast_to(p, n) for p, n in zip(parts, lengths, strict=True)]
+        np.concatenate(parts, out=out, casting="unsafe")
 
 
 def _write_penalties(out: Ints, rows: Sequence[SamplingRow], at: Sequence[int]) -> None:

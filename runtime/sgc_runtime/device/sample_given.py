@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sgc_kernels.gpu.sampling.select import SamplingKernels
 from sgc_runtime.device.sample_output import Layout
+from sgc_runtime.device.sample_rows import padded
 from sgc_runtime.device.uploads import Uploads
 from sgc_runtime.engine.step_input import Positions
 from sgc_runtime.sampling.row import TokenLogprobs
@@ -44,7 +45,8 @@ class RowLogprobs:
             ids: int32 or int64 `[count]`, on the device.
         """
         wide = (self.count, 1 + self._size)
-        rows = torch.arange(self.count, device=logits.device)[:, None].expand(wide).reshape(-1)
+        rows = torch.arange(self.count, device=logits.device)[:, None]
+        rows = rows.expand(wide).contiguous().view(-1)
         if self._size:
             tops = logits.topk(self._size).indices
             self._tops.of(memory).copy_(tops.reshape(-1))
@@ -121,13 +123,14 @@ class Scores:
         self, kernels: SamplingKernels, logits: torch.Tensor, uploads: Uploads, memory: torch.Tensor
     ) -> None:
         """Begin to compute them."""
-        count = len(self._ids)
-        staged = uploads.stage(2 * count + len(self._rows))
-        staged[:count], staged[count : 2 * count] = self._at, self._ids
-        staged[2 * count :] = self._rows
+        count, size = len(self._ids), padded(len(self._ids))
+        staged = uploads.stage(2 * size + len(self._rows))
+        staged[:count], staged[size : size + count] = self._at, self._ids
+        staged[2 * size :] = self._rows
         sent = uploads.send()
-        of = _rows_of(logits, self._rows, sent[2 * count :])
-        kernels.logprobs_of(of, sent[:count], sent[count : 2 * count], self._values.of(memory))
+        of = _rows_of(logits, self._rows, sent[2 * size :])
+        ids = sent[size : size + count]
+        kernels.logprobs_of(of, sent[:count], ids, self._values.of(memory))
 
     def read(self, numbers: NDArray[np.int32]) -> list[list[float]]:
         """Those of each of `scoring`, out of the output."""

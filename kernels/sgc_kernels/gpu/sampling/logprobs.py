@@ -53,6 +53,8 @@ def logprobs_of(
         rows, ids: int32 or int64 `[n]`; what a negative id gives has no meaning.
         out: memory for the result.
     """
+    assert rows.is_contiguous(), "indices lie in one piece"
+    assert ids.is_contiguous(), "indices lie in one piece"
     count, vocab = logits.shape
     out = torch.empty(len(ids), device=logits.device) if out is None else out
     parts = num_parts(vocab)
