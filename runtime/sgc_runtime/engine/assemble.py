@@ -141,7 +141,7 @@ def _budgets(
     device: torch.device,
 ) -> Budgets:
     if device.type != "cuda":
-        kv_tokens = pool_tokens(config, kv_dtype, device, options.kv_tokens, options.kv_memory)
+        kv_tokens = pool_tokens(config, kv_dtype, options.kv_tokens, options.kv_memory)
         return cpu_budgets(options, kv_tokens)
     layers, heads, size = config.num_layers, config.num_kv_heads, config.head_dim
     sizes = Sizes(

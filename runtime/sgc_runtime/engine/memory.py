@@ -1,4 +1,4 @@
-"""How large the KV pool is."""
+"""How large the KV pool on a CPU is; on a GPU `budgets` says so."""
 
 from __future__ import annotations
 
@@ -20,46 +20,39 @@ MAX_DEFAULT_BYTES = 4 << 30
 def pool_tokens(
     config: ModelConfig,
     dtype: torch.dtype,
-    device: torch.device,
     kv_tokens: int | None = None,
     kv_memory: int | str | None = None,
 ) -> int:
     """Number of slots: `kv_tokens`, or what fits into `kv_memory` (bytes, or a text such as
-    `2GB`), or into a quarter of the free memory (on a CPU at most 4 GiB).
+    `2GB`), or into a quarter of the free memory, at most 4 GiB.
 
     Raises:
         BackendError: room for no token at all, or more than there is memory.
     """
     each = bytes_per_token(config.num_layers, config.num_kv_heads, config.head_dim, dtype)
     if kv_tokens is not None:
-        _check_fits(kv_tokens * each, f"kv_tokens={kv_tokens}", device)
+        _check_fits(kv_tokens * each, f"kv_tokens={kv_tokens}")
         return kv_tokens
-    size = parse_size(kv_memory) if kv_memory is not None else default_bytes(device)
-    _check_fits(size, f"kv_memory={kv_memory}", device)
+    size = parse_size(kv_memory) if kv_memory is not None else default_bytes()
+    _check_fits(size, f"kv_memory={kv_memory}")
     if size < each:
         raise BackendError(f"kv_memory of {size} bytes holds no token (one takes {each} bytes)")
     return size // each
 
 
-def _check_fits(size: int, option: str, device: torch.device) -> None:
-    """A pool on a CPU takes its memory page by page: too large a one would end the process late,
-    so what the machine cannot hold is refused at once."""
-    if device.type == "cuda":
-        most, whose = torch.cuda.mem_get_info(device)[0], f"device {device} has free"
-    else:
-        most, whose = _limit_bytes(), "this machine has"
+def _check_fits(size: int, option: str) -> None:
+    """The pool takes its memory page by page: too large a one would end the process late, so what
+    the machine cannot hold is refused at once."""
+    most = _limit_bytes()
     if size > most:
         raise BackendError(
             f"{option}: a KV pool of {size >> 20} MiB is more than the {most >> 20} MiB that "
-            f"{whose}; give less"
+            "this machine has; give less"
         )
 
 
-def default_bytes(device: torch.device) -> int:
+def default_bytes() -> int:
     """What the pool takes when nobody says."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return free // DEFAULT_SHARE
     return min(_free_bytes() // DEFAULT_SHARE, MAX_DEFAULT_BYTES)
 
 

@@ -13,6 +13,11 @@ from sgc_runtime.engine.runner import Runner
 from sgc_runtime.model.config import ModelConfig
 
 
+def kv_format(options: EngineOptions, dtype: torch.dtype) -> torch.dtype:
+    """The numbers of keys and values beside a model that computes in `dtype`."""
+    return torch.float8_e4m3fn if options.kv_dtype == "fp8" else dtype
+
+
 def make_runner(
     model: Model,
     config: ModelConfig,
