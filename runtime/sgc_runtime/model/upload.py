@@ -17,8 +17,8 @@ class Upload:
     """Copies tensors to a device, block by block; from several threads at once.
 
     On a GPU each thread reads a block of the file into pinned memory while the block before is
-    sent, so that nothing is held twice, neither on the host nor on the GPU. What was copied may be
-    read on streams that begin after `finish`.
+    sent, so that nothing is held twice, neither on the host nor on the GPU. What is launched on the
+    thread's stream behind a copy comes after it.
     """
 
     def __init__(self, device: torch.device, block_bytes: int = BLOCK_BYTES) -> None:
@@ -87,7 +87,8 @@ class _Staging:
     def fill(self, target: torch.Tensor, source: torch.Tensor) -> None:
         """Send `source` `[n]` to `target` `[n]`, converted on the host."""
         size = self._blocks[0].numel() // target.element_size()
-        self._stream.wait_stream(torch.cuda.current_stream(target.device))
+        current = torch.cuda.current_stream(target.device)
+        self._stream.wait_stream(current)
         for first in range(0, len(target), size):
             part = source[first : first + size]
             event, block = self._sent[self._turn], self._blocks[self._turn].view(target.dtype)
@@ -97,3 +98,4 @@ class _Staging:
                 target[first : first + size].copy_(block[: len(part)], non_blocking=True)
             event.record(self._stream)
             self._turn = 1 - self._turn
+        current.wait_stream(self._stream)

@@ -27,7 +27,6 @@ def check_stacked(device: torch.device) -> None:
             for dtype in DTYPES:
                 found = upload.stacked(sources, dtype)
                 single = upload.tensor(sources[0], dtype)
-                upload.finish()
                 assert found.device.type == device.type
                 assert torch.equal(found.cpu(), torch.cat(sources).to(dtype))
                 assert torch.equal(single.cpu(), sources[0].to(dtype))
