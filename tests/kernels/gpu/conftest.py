@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -50,3 +51,23 @@ def _let_loops_count() -> None:
 
 if _HAS_TRITON and _INTERPRET:
     _let_loops_count()
+
+
+@pytest.fixture
+def products_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the interpreter's products go through their columns in order, as a GPU does; NumPy's
+    order depends on the shape. Without the interpreter nothing changes."""
+    if not (_HAS_TRITON and _INTERPRET):
+        return
+    from triton.runtime import interpreter
+
+    def create_dot(
+        self: Any, a: Any, b: Any, d: Any, input_precision: Any, max_num_imprecise_acc: Any
+    ) -> Any:
+        left, right = a.data.astype(np.float32), b.data.astype(np.float32)
+        total = d.data.copy()
+        for k in range(left.shape[1]):
+            total += left[:, k : k + 1] * right[k : k + 1, :]
+        return interpreter.TensorHandle(total, d.dtype.scalar)
+
+    monkeypatch.setattr(interpreter.InterpreterBuilder, "create_dot", create_dot)
