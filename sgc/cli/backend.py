@@ -46,18 +46,18 @@ class BackendSettings:
     cache: bool = _setting(True, "do not keep the KV of prefixes for later calls")
     jump: bool = _setting(True, "compute text that a constraint forces token by token")
     attention: Literal["auto", "triton", "flashinfer", "torch"] = _setting(
-        "auto", "kernels that attend: the device's own, or these (the first two on a GPU)"
+        "auto", "kernels of attention; the device's own, or these (triton, flashinfer: on a GPU)"
     )
     kv_dtype: Literal["auto", "fp8"] = _setting(
         "auto", "on a GPU: keep keys and values as the model computes them, or in 8 bits"
     )
     deterministic: bool = _setting(
-        False, "let no other call, nothing cached and no cut of a prompt change a bit of a result"
+        False, "have results depend on their own call alone, to the last bit; slower"
     )
     overlap: bool | None = _setting(
         None, "prepare a step while the one before is computed; by default on a GPU"
     )
-    graphs: bool = _setting(True, "on a GPU: launch every kernel of a step one by one")
+    graphs: bool = _setting(True, "on a GPU: do not record steps, launch kernels one by one")
     graph_memory: str | None = _setting(
         None, "on a GPU: what recorded steps may take, for example 1GB", "SIZE"
     )
