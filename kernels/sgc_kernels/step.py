@@ -25,7 +25,7 @@ class StepTensors:
     @classmethod
     def empty(cls, tokens: int, device: torch.device) -> StepTensors:
         def numbers(dtype: torch.dtype) -> torch.Tensor:
-            return torch.zeros(tokens, dtype=dtype, device=device)
+            return torch.empty(tokens, dtype=dtype, device=device)
 
         ids, positions, out_slots, starts = (numbers(torch.int64) for _ in range(4))
         return cls(ids, positions, out_slots, starts, numbers(torch.int32))

@@ -1,0 +1,50 @@
+"""Which steps are recorded, and within which memory."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+
+from sgc_kernels.gpu.attention.items import Launch
+from sgc_runtime.device.graphs import EagerRecorder, Graphs, Recorded, padded
+
+
+def launch(own: int, wide: int = 0, tokens: int = 16) -> Launch:
+    return Launch(rows=4, wide=wide, few=0, own=own, tile=64, tokens=tokens)
+
+
+class Counted(EagerRecorder):
+    """Each recording takes 10 bytes."""
+
+    def record(self, body: object) -> Recorded:
+        self.bytes_taken += 10
+        return super().record(lambda: torch.zeros(1))
+
+
+def test_sizes_are_padded() -> None:
+    assert [padded(n) for n in (1, 3, 5, 33, 129, 256, 257, 500)] == [
+        1, 4, 8, 48, 160, 256, 320, 512,
+    ]  # fmt: skip
+
+
+def test_grids_only_grow() -> None:
+    graphs, key = Graphs(Counted(), 1000), (4, 16)
+    for own, wide, recordings in ((5, 0, 1), (8, 0, 1), (9, 0, 2), (3, 1, 3), (16, 8, 3)):
+        launches = [launch(own, wide)]
+        if graphs.find(key, launches) is None:
+            graphs.record(key, graphs.grown(key, launches), lambda: torch.zeros(1))
+        assert graphs.recordings == recordings
+        assert graphs.find(key, launches) is not None
+    assert graphs.find((4, 64), [launch(5, tokens=64)]) is None  # another form
+
+
+def test_nothing_is_recorded_beyond_the_budget(caplog: pytest.LogCaptureFixture) -> None:
+    graphs = Graphs(Counted(), 15)
+    with caplog.at_level(logging.WARNING):
+        for size in (1, 2, 4):
+            graphs.record((size,), (launch(1),), lambda: torch.zeros(1))
+    assert graphs.recordings == 2
+    assert graphs.find((4,), [launch(1)]) is None
+    assert len(caplog.records) == 1

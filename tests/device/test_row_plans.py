@@ -1,0 +1,97 @@
+"""When plans are kept, and what rows share."""
+
+from __future__ import annotations
+
+import random
+from typing import cast
+
+import numpy as np
+import torch
+
+from sgc_kernels.attention.rows import TorchRows
+from sgc_kernels.attention.spec import AttentionShape
+from sgc_runtime.device.row_plans import ROOM, RowPlans, share
+from sgc_runtime.device.slot_table import SlotTable
+
+SHAPE = AttentionShape(4, 2, 16, 0.25, torch.float32)
+
+
+class Table:
+    """As much of a slot table as plans look at."""
+
+    def __init__(self, rows: int, context: int) -> None:
+        self.mirror = np.zeros((rows, context), np.int32)
+        self.changed: set[int] = set()
+
+
+def plans_of(table: Table) -> RowPlans:
+    attention = TorchRows(SHAPE, 64, torch.device("cpu"))
+    return RowPlans([attention], cast(SlotTable, table))
+
+
+def numbers_of(rows: list[int], lens: list[int]) -> np.ndarray:
+    numbers = np.zeros((len(rows), 4), np.int32)
+    numbers[:, 0], numbers[:, 2] = rows, np.array(lens) - 1
+    return numbers
+
+
+def test_plans_are_kept_while_rows_grow() -> None:
+    plans = plans_of(Table(5, 400))
+    for grown in range(ROOM + 1):
+        plans.load(numbers_of([3, 1], [10 + grown, 20 + grown]))
+    assert plans.made == 1
+    plans.load(numbers_of([3, 1], [11 + ROOM, 21 + ROOM]))
+    assert plans.made == 2
+
+
+def test_plans_are_made_anew() -> None:
+    table = Table(5, 400)
+    plans = plans_of(table)
+    steps = [
+        ([3, 1], [10, 20], set()),
+        ([1, 3], [20, 10], set()),  # another order
+        ([1, 3, 3], [20, 10, 11], set()),  # more tokens of a row
+        ([1, 3, 3], [20, 9, 10], set()),  # some were taken back
+        ([1, 3, 3], [20, 9, 10], {3}),  # slots have changed
+    ]
+    for made, (rows, lens, changed) in enumerate(steps, 1):
+        table.changed |= changed
+        plans.load(numbers_of(rows, lens))
+        assert plans.made == made
+        assert not table.changed
+    table.changed.add(4)  # a row of none of these
+    plans.load(numbers_of(*steps[-1][:2]))
+    assert plans.made == len(steps)
+
+
+def test_what_rows_share() -> None:
+    """Against a look at every pair of neighbours."""
+    for seed in range(30):
+        chance = random.Random(seed)
+        count, context = chance.randint(1, 9), 60
+        table = Table(count, context)
+        fresh = iter(range(1, 10_000))
+        lens: list[int] = []
+        for row in range(count):
+            length = chance.randint(1, 40)
+            kept = 0
+            if row and chance.random() < 0.8:
+                other = chance.randrange(row)
+                kept = min(length, chance.randint(0, lens[other]))
+                table.mirror[row, :kept] = table.mirror[other, :kept]
+            table.mirror[row, kept:length] = [next(fresh) for _ in range(length - kept)]
+            lens.append(length)
+        order_of_rows = chance.sample(range(count), count)
+        rows, ends = [], []
+        for row in order_of_rows:
+            new = min(lens[row], chance.choice((1, 1, 1, 4)))
+            rows += [row] * new
+            ends += range(lens[row] - new + 1, lens[row] + 1)
+        lcp, order = share(table.mirror, np.array(rows, np.int32), np.array(ends, np.int32))
+        assert sorted(order.tolist()) == list(range(len(rows)))
+        for place in range(1, len(rows)):
+            a, b = order[place - 1], order[place]
+            both = min(ends[a], ends[b])
+            same = table.mirror[rows[a], :both] == table.mirror[rows[b], :both]
+            common = both if same.all() else int(np.argmin(same))
+            assert min(int(lcp[place]), both) == common
