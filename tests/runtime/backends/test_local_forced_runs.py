@@ -27,8 +27,8 @@ class Watched:
     def __init__(self, owner: LocalBackend) -> None:
         owner.load()
         loaded = owner._started().result()
-        core = loaded.engine.core
-        self._model, core._model = core._model, self
+        runner = loaded.engine.core.runner
+        self._model, runner.model = runner.model, self
         self._bytes = loaded.vocabulary.token_bytes
         self.passes: list[bytes] = []
 

@@ -21,7 +21,7 @@ from sgc_ir.errors import BackendError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.backends.local import LocalBackend
 from sgc_runtime.constraints import matcher
-from sgc_runtime.engine import samples, slices
+from sgc_runtime.engine import host_runner, slices
 from sgc_runtime.engine.request import State
 from sgc_runtime.executor.backend import Call
 from sgc_runtime.sampling.row import SamplingRow
@@ -214,14 +214,14 @@ def test_too_slow_a_constraint_fails_alone(folder: Path, monkeypatch: pytest.Mon
 def test_sampling_that_fails_later_fails_one_gen(
     folder: Path, cut_off: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = samples.sample
+    real = host_runner.choose
 
     def broken(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> Any:
         if any(row.params.regex == "[a-z]{5}" for row in rows):
             raise ZeroDivisionError
         return real(logits, rows)
 
-    monkeypatch.setattr(samples, "sample", broken)
+    monkeypatch.setattr(host_runner, "choose", broken)
 
     async def main(owner: LocalBackend) -> None:
         for _ in range(8):
