@@ -81,11 +81,12 @@ def plan_rows(
     """
     for shared in (True, False):
         units = _units(rules, lcp if shared else _chained(lcp, lens) * lcp, lens, room)
+        ends = lens + np.repeat(units.room, units.count)
         spans = np.array(list(_spans(rules, units)), np.int64).reshape(-1, 5)
         size = _piece(rules, spans)
         longest = int((spans[:, _END] - spans[:, _START]).max(initial=0))
         while True:
-            plan = _assemble(rules, spans, units, size, order, len(lens))
+            plan = _assemble(rules, spans, ends, size, order)
             if _fits(rules, plan):
                 return plan
             if size >= longest:
@@ -198,23 +199,20 @@ def _piece(rules: Rules, spans: Longs) -> int:
     return max(1, -(-total // (rules.programs * rules.chunk))) * rules.chunk
 
 
-def _assemble(
-    rules: Rules, spans: Longs, units: _Units, size: int, order: Ints, num_rows: int
-) -> ChunkPlan:
+def _assemble(rules: Rules, spans: Longs, ends: Longs, size: int, order: Ints) -> ChunkPlan:
+    """A plan of items of `size` keys; `ends` is how far the row at each place may grow."""
     roots, others = spans[spans[:, _ROOT] == 1], spans[spans[:, _ROOT] == 0]
     tails = roots.copy()
-    # What is left of a last chunk goes with the chunks before it.
-    ends = np.minimum(roots[:, _START] + size, roots[:, _END])
     folds = roots.copy()
-    folds[:, _END] = ends
-    tails[:, _START] = ends
+    folds[:, _END] = np.minimum(roots[:, _START] + size, roots[:, _END])
+    tails[:, _START] = folds[:, _END]
     tails = tails[tails[:, _END] > tails[:, _START]]
     splits = _cut(np.concatenate([tails, others]), size)
-    places, ends, partials = _places(rules, folds, splits, units, order, num_rows)
+    places, partials = _places(rules, folds, splits, ends, order)
     own, few = (_items(some, order) for some in (folds, splits))
-    launch = Launch(rows=num_rows, wide=0, few=len(few), own=len(own), tile=rules.rows, tokens=0)
+    launch = Launch(rows=len(order), wide=0, few=len(few), own=len(own), tile=rules.rows, tokens=0)
     nothing = np.empty((0, ITEM), np.int32)
-    return ChunkPlan(nothing, few, own, places, ends, launch, partials)
+    return ChunkPlan(nothing, few, own, places, ends.astype(np.int32), launch, partials)
 
 
 def _cut(spans: Longs, size: int) -> Longs:
@@ -228,10 +226,10 @@ def _cut(spans: Longs, size: int) -> Longs:
 
 
 def _places(
-    rules: Rules, folds: Longs, splits: Longs, units: _Units, order: Ints, num_rows: int
-) -> tuple[Ints, Ints, int]:
-    """Places, how far their rows may grow, and the number of partial results."""
-    ends = np.repeat(units.length + units.room, units.count)
+    rules: Rules, folds: Longs, splits: Longs, ends: Longs, order: Ints
+) -> tuple[Ints, int]:
+    """Places, and the number of partial results."""
+    num_rows = len(order)
     begins = np.zeros(num_rows + 1, np.int64)
     np.add.at(begins, splits[:, _FIRST], 1)
     np.add.at(begins, splits[:, _FIRST] + splits[:, _COUNT], -1)
@@ -244,7 +242,7 @@ def _places(
     base = np.where(alone, -1, np.cumsum(parts) - parts)
     places = np.zeros((num_rows, PLACE), np.int32)
     places[:, 0], places[:, 1], places[:, 2] = order, base, folded
-    return places, ends.astype(np.int32), int(parts.sum())
+    return places, int(parts.sum())
 
 
 def _within(count: Longs) -> Longs:
