@@ -10,9 +10,9 @@ import triton
 import triton.language as tl
 
 from sgc_kernels.gpu.sampling.row import Cuts, Noise, Row
-from sgc_kernels.gpu.sampling.tile import noise_key, order_key, weights_below
+from sgc_kernels.gpu.sampling.tile import noise_key, weights_below
 from sgc_kernels.gpu.sampling.two_steps import draw_in_two_steps, load_summary
-from sgc_kernels.gpu.sampling.whole_row import above
+from sgc_kernels.gpu.sampling.whole_row import BLOCK, load_chunks, num_chunks
 
 ROUND = tl.constexpr(2**48)  # above those of the step and of the caller's draws after the first
 _ROUNDS = tl.constexpr(16)
@@ -28,6 +28,28 @@ def mass_in_chunks(row: Row, least: tl.tensor, floor: tl.tensor, VOCAB: tl.const
 
 
 @triton.jit
+def has_less_above(
+    row: Row, x: tl.tensor, target: tl.tensor, VOCAB: tl.constexpr, WORDS: tl.constexpr
+) -> tl.tensor:
+    """Whether the tokens with a larger logit than `x` have less than `target` in sum.
+
+    The sums of the chunks in which some have are too much by those below; chunks are read to take
+    these off until it is little enough.
+    """
+    CHUNKS: tl.constexpr = num_chunks(VOCAB)
+    most_above = mass_in_chunks(row, x, 0.0, VOCAB)
+    first = 0
+    while (most_above >= target) & (first < CHUNKS):
+        chunk = first + tl.arange(0, BLOCK)
+        most = tl.load(row.chunk_max + chunk, mask=chunk < CHUNKS, other=float("-inf"))
+        read, _ = load_chunks(row, chunk, most > x, VOCAB, WORDS, BLOCK)
+        weights = tl.exp2((read - row.top) * row.scale)
+        most_above -= tl.sum(tl.where(read > x, 0.0, weights))
+        first += BLOCK
+    return most_above < target
+
+
+@triton.jit
 def is_kept(
     row: Row,
     token: tl.tensor,
@@ -40,10 +62,7 @@ def is_kept(
     x = tl.load(row.start + token).to(tl.float32)
     kept = tl.exp2((x - row.top) * row.scale) >= min_p
     if kept:
-        # What is in the chunks that hold likelier ones is enough, more often than not.
-        if mass_in_chunks(row, x, 0.0, VOCAB) >= target:
-            _, mass = above(row, order_key(x), VOCAB, WORDS)
-            kept = mass < target
+        kept = has_less_above(row, x, target, VOCAB, WORDS)
     return kept
 
 
