@@ -82,7 +82,8 @@ def test_what_rows_share() -> None:
             table.mirror[row, kept:length] = [next(fresh) for _ in range(length - kept)]
             lens.append(length)
         order_of_rows = chance.sample(range(count), count)
-        rows, ends = [], []
+        rows: list[int] = []
+        ends: list[int] = []
         for row in order_of_rows:
             new = min(lens[row], chance.choice((1, 1, 1, 4)))
             rows += [row] * new

@@ -85,12 +85,22 @@ def runner_of(
 
 class Fleet:
     """Requests in flight over one pool, computed by a runner step by step, where every logit is
-    compared with the model's own over the request's tokens alone."""
+    compared with the model's own over the request's tokens alone.
+
+    Args:
+        reference: the model on the CPU, where `loaded` is elsewhere.
+    """
 
     def __init__(
-        self, loaded: LoadedModel, seed: int, num_slots: int = 900, rows: int = 8, **options: Any
+        self,
+        loaded: LoadedModel,
+        seed: int,
+        reference: LoadedModel | None = None,
+        num_slots: int = 900,
+        rows: int = 8,
+        **options: Any,
     ) -> None:
-        self.loaded, self.chance = loaded, random.Random(seed)
+        self.reference, self.chance = reference or loaded, random.Random(seed)
         self.pool = pool_of(loaded, num_slots)
         self.runner = runner_of(loaded, self.pool, rows, **options)
         free = list(range(num_slots))
@@ -181,10 +191,10 @@ class Fleet:
         if not requests:
             return
         texts = [request.tokens[: ends[request]].tolist() for request in requests]
-        runner = Runner(self.loaded, num_slots=sum(map(len, texts)))
+        runner = Runner(self.reference, num_slots=sum(map(len, texts)))
         parts = runner.step([(runner.sequence(ids), len(ids)) for ids in texts])
         alone = torch.stack([part[-1] for part in parts])
-        torch.testing.assert_close(logits, alone, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(logits.cpu(), alone, atol=1e-4, rtol=1e-4)
         self.checked += len(requests)
 
     def _sample(self, requests: Sequence[Request]) -> None:
