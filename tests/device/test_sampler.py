@@ -217,6 +217,7 @@ def test_recorded_and_scored_ids(kernels: ModuleType) -> None:
     assert found.scores[0] == pytest.approx(values.tolist(), abs=1e-5)
     nothing = steps.start(logits, [], [], [], recording[1:], []).result()
     assert nothing.ids == []
+    assert steps.start(logits, []).result().ids == []
     assert nothing.recorded[0][0].logprob == pytest.approx(found.recorded[1][0].logprob)
 
 

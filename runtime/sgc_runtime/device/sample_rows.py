@@ -174,7 +174,7 @@ class StepRows:
     def _send(
         self, rows: list[SamplingRow], at: list[int], places: list[int], steps: list[int]
     ) -> None:
-        self._rows, self.at, self._place_list = list(rows), list(at), list(places)
+        self._rows = []  # until all is there
         self.flags = self._table.flags(rows, places)
         self.asked = int(np.bitwise_or.reduce(self.flags, initial=0))
         self.count = max(at, default=-1) + 1
@@ -185,6 +185,7 @@ class StepRows:
         write_steps(block, where, steps)
         write_places(block, where, given)
         self.params, self.places = as_params(self._uploads.send(), self.count)
+        self._rows, self.at, self._place_list = rows, at, places
 
     def asking(self, flag: int) -> list[int]:
         """The places in `at` of the rows with a flag."""
