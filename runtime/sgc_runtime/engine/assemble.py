@@ -69,7 +69,7 @@ class LoadedEngine:
             claims=_claims(options, device),
             cache=options.cache,
             jump=options.jump,
-            overlap=options.on_gpu if options.overlap is None else options.overlap,
+            overlap=device.type == "cuda" if options.overlap is None else options.overlap,
         )
         self.profile = Profile(device) if options.profile else None
         profile = self.profile or NO_PROFILE
