@@ -13,6 +13,7 @@ from support.on_off import random_llama
 from sgc_runtime.device.sampler import DeviceSampler
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
+from sgc_runtime.engine.lookahead import Lookahead
 from sgc_runtime.engine.slices import Slices
 from sgc_runtime.model.loader import LoadedModel, load_model
 
@@ -68,8 +69,9 @@ def test_any_mix_gives_what_each_gives_alone(mix: DeviceMix, seed: int, form: st
     core = mix.core(rng.choice([60, 100, 600]), **config)
     asked = [Asked(mix, wish, config["jump"]) for wish in wishes]
     with pytest.MonkeyPatch.context() as patch:
-        falls = FallingAside(rng, rng.choice([0.0, 0.0, 0.2]))
+        falls, early = FallingAside(rng, rng.choice([0.0, 0.0, 0.2])), rng.choice([0.5, 1.0, 1.0])
         patch.setattr(Slices, "_is_done", lambda *args: falls(*args))
+        patch.setattr(Lookahead, "pays", property(lambda _: rng.random() < early))
         cancelled = run_mix(core, rng, asked)
     for one, wanted in zip(asked, expected, strict=True):
         if one not in cancelled:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
+from time import perf_counter
 
 import torch
 
@@ -17,11 +18,12 @@ from sgc_ir.errors import BackendError, ConstraintError, SgcError
 from sgc_runtime.cache.prefix_cache import PrefixCache
 from sgc_runtime.engine.completeness import is_complete
 from sgc_runtime.engine.config import EngineConfig
+from sgc_runtime.engine.lookahead import Lookahead
 from sgc_runtime.engine.metrics import Metrics
 from sgc_runtime.engine.profile import NO_PROFILE, Profiling
 from sgc_runtime.engine.prompt_trie import PromptTrie
 from sgc_runtime.engine.request import Outcome, Request, State
-from sgc_runtime.engine.runner import Flight, Launched, Runner
+from sgc_runtime.engine.runner import Flight, Launched, Results, Runner
 from sgc_runtime.engine.samples import Samples
 from sgc_runtime.engine.scheduler import Chunk, Scheduler
 from sgc_runtime.engine.step_input import Positions
@@ -74,6 +76,7 @@ class EngineCore:
             self._queue,
         )
         self._overlap = config.overlap
+        self._lookahead = Lookahead()
         self._in_flight: _InFlight | None = None
 
     def add(self, *requests: Request) -> None:
@@ -115,25 +118,37 @@ class EngineCore:
         self.runner.close()
 
     def _step(self) -> bool:
+        begin, waited = perf_counter(), 0.0
+        before, self._in_flight = self._in_flight, None
+        early = self._lookahead.pays
+        if before is not None and not early:
+            waited = self._take_results(before)
         self._go_on()
         with self.profile.span("schedule"):
             chunks = self.scheduler.plan()
         launched, error = self._launch(chunks) if chunks else (None, None)
-        before, self._in_flight = self._in_flight, None
-        if before is not None:
-            self._take_results(before)
+        if before is not None and early:
+            waited = self._take_results(before)
+        gap = perf_counter() - begin - waited
         if error is not None:
             self._fail_chunks(chunks, error)
         late = self._overlap and self._samples.take_late()
         if launched is not None:
             self._in_flight = self._sample(chunks, launched)
-        if not self._overlap and self._in_flight is not None:
-            self._take_results(self._in_flight)
-            self._in_flight = None
+        if not self._overlap:
+            self._take_at_once()
+        elif launched is not None and before is not None:
+            whole = perf_counter() - begin
+            self._lookahead.see_times(gap, whole if early else whole - gap)
         if chunks or before is not None or late:
             return True
         assert self.scheduler.idle or self._samples.num_aside, "requests wait and none can run"
         return self._samples.num_aside > 0
+
+    def _take_at_once(self) -> None:
+        step, self._in_flight = self._in_flight, None
+        if step is not None:
+            self._take_results(step)
 
     def _go_on(self) -> None:
         with self.profile.span("masks"):
@@ -174,24 +189,33 @@ class EngineCore:
 
     # -- results ------------------------------------------------------------------------------
 
-    def _take_results(self, step: _InFlight) -> None:
+    def _take_results(self, step: _InFlight) -> float:
+        """Wait for them and follow what comes of them; how long it waited, in seconds."""
+        begin = perf_counter()
+        waited = 0.0
         try:
             with self.profile.span("wait"):
                 results = step.flight.result()
+            waited = perf_counter() - begin
             with self.profile.span("output"):
-                recorded = zip(results.recorded, results.recorded_logits, strict=True)
-                for position, (found, logits) in zip(step.recording, recorded, strict=True):
-                    if step.is_wanted(position[0]):
-                        self._samples.record(position, found, logits)
-                        self._close(position)
-                rows, marks = step.rows, step.marks
-                places = [i for i, r in enumerate(rows) if r.flight == marks[r]]
-                self._samples.take(step.flight, results, rows, places)
-                for (request, _, last), scores in zip(step.scoring, results.scores, strict=True):
-                    if step.is_wanted(request):
-                        self._take_scores(request, last, scores)
+                self._follow(step, results)
         except Exception as exc:
             self._fail_step(step, exc)
+        return waited
+
+    def _follow(self, step: _InFlight, results: Results) -> None:
+        recorded = zip(results.recorded, results.recorded_logits, strict=True)
+        for position, (found, logits) in zip(step.recording, recorded, strict=True):
+            if step.is_wanted(position[0]):
+                self._samples.record(position, found, logits)
+                self._close(position)
+        rows, marks = step.rows, step.marks
+        places = [i for i, r in enumerate(rows) if r.flight == marks[r]]
+        turned = self._samples.take(step.flight, results, rows, places)
+        self._lookahead.see_rows(turned, len(places))
+        for (request, _, last), scores in zip(step.scoring, results.scores, strict=True):
+            if step.is_wanted(request):
+                self._take_scores(request, last, scores)
 
     def _fail_step(self, step: _InFlight, error: Exception) -> None:
         for request, _, _ in step.chunks:

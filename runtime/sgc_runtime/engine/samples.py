@@ -49,6 +49,7 @@ class Samples:
         self._slices = Slices(metrics, fail)
         self._begun: list[Sequence[Request]] = []
         self._late: list[tuple[Request, torch.Tensor]] = []
+        self._num_turned = 0
 
     @property
     def num_aside(self) -> int:
@@ -129,12 +130,14 @@ class Samples:
 
     def take(
         self, flight: Flight, results: Results, rows: Sequence[Request], places: Sequence[int]
-    ) -> None:
-        """Go on with the ids of a flight.
+    ) -> int:
+        """Go on with the ids of a flight; of how many rows not just the sampled id stands there
+        now.
 
         Args:
             rows: what was sampled; `places`: those of them that are still in flight.
         """
+        self._num_turned = 0
         ids, logprobs = results.ids, results.logprobs
         others = accepted_ids(self._runner, flight, results, rows, places, self._fail)
         for i in places:
@@ -157,6 +160,7 @@ class Samples:
                 self._take(request, token, results.shares[i], found, by)
             except Exception as exc:
                 self._fail(request, exc)
+        return self._num_turned + len(others)
 
     def record(
         self, position: Positions, found: Sequence[TokenLogprobs], logits: torch.Tensor
@@ -270,8 +274,10 @@ class Samples:
             found, logits: of the id that was sampled: its log-probability, and what it comes
                 from.
         """
-        if change.rollback or change.sampled != 0:
+        stays = change.rollback == 0 == change.sampled
+        if not stays:
             request.ahead = 0
+        self._num_turned += not stays or len(change.ids) > 1
         if change.rollback:
             logits = self._take_back(request, change.rollback)
         for place, token in enumerate(change.ids):

@@ -26,6 +26,7 @@ from sgc_runtime.cache.kv_pool import KVPool
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
 from sgc_runtime.engine.host_runner import HostFlight, HostRunner
+from sgc_runtime.engine.lookahead import Lookahead
 from sgc_runtime.engine.request import Request
 from sgc_runtime.engine.runner import Launched, Results
 from sgc_runtime.engine.slices import Slices
@@ -71,8 +72,9 @@ def test_any_mix_gives_what_each_gives_alone(
     core = mix.core(num_slots, **config)
     asked = [Asked(mix, wish, config["jump"]) for wish in wishes]
     with pytest.MonkeyPatch.context() as patch:
-        falls = FallingAside(rng, aside)
+        falls, early = FallingAside(rng, aside), rng.choice([0.5, 1.0, 1.0])
         patch.setattr(Slices, "_is_done", lambda *args: falls(*args))
+        patch.setattr(Lookahead, "pays", property(lambda _: rng.random() < early))
         cancelled = run_mix(core, rng, asked)
     for one, wanted in zip(asked, expected, strict=True):
         if one not in cancelled:
