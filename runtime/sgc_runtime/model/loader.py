@@ -121,8 +121,10 @@ class _Assembly:
             torch.get_num_threads(), "sgc-load", use_device, (self._device,)
         ) as pool:
             embedding = pool.submit(products.tensor, f"{_EMBEDDING}.weight")
-            head_name = _EMBEDDING if config.tie_embeddings else _HEAD
-            head = pool.submit(products.linear, [head_name], False, is_head=True)
+            if config.tie_embeddings:
+                head = pool.submit(products.tied, _EMBEDDING, embedding.result)
+            else:
+                head = pool.submit(products.linear, [_HEAD], False, is_head=True)
             layers = list(pool.map(self._layer, range(config.num_layers)))
         return ModelWeights(
             embedding=embedding.result(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -77,6 +77,12 @@ class Products:
         if weight is None:
             return self._dense(tensors, biases)
         return self._grouped(weight, tensors, biases, is_head)
+
+    def tied(self, name: str, tensor: Callable[[], torch.Tensor]) -> Linear:
+        """The head out of the embedding; on a GPU it is the same memory."""
+        if self._upload.device.type == "cpu":
+            return self.linear([name], bias=False, is_head=True)
+        return self._kernels.linear(tensor(), None)
 
     def stacked(self, names: Sequence[Sequence[str]]) -> torch.Tensor:
         """Matrices of equal width in the model's number format, on its device: those of an inner

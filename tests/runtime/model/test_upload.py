@@ -47,18 +47,23 @@ def test_stacked_on_a_gpu() -> None:
 
 
 @pytest.mark.gpu
-def test_a_model_on_a_gpu_is_loaded_without_holding_a_weight_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_model_on_a_gpu_is_loaded_without_holding_a_weight_twice(
+    tied: bool, tmp_path: Path
+) -> None:
     """The peak stays below the weights and one tensor."""
     sizes = {"hidden_size": 512, "intermediate_size": 2048, "vocab_size": 32_000}
-    config = transformers.LlamaConfig(**{**SIZES, **sizes})
-    folder = saved(transformers.LlamaForCausalLM(config), tmp_path / "model")
+    config = transformers.LlamaConfig(**{**SIZES, **sizes}, tie_word_embeddings=tied)
+    model = transformers.LlamaForCausalLM(config)
+    weights = 2 * sum(parameter.numel() for parameter in model.parameters())
     device = torch.device("cuda", 0)
     torch.cuda.synchronize(device)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
-    loaded = load_model(folder, "bfloat16", device)
+    loaded = load_model(saved(model, tmp_path / "model"), "bfloat16", device)
     peak = torch.cuda.max_memory_allocated(device) - before
     kept = torch.cuda.memory_allocated(device) - before
     largest = 2 * 32_000 * 512
     assert loaded.model.device == device
-    assert kept <= peak < kept + largest
+    assert weights <= kept < weights + (1 << 20)
+    assert peak < kept + largest
