@@ -154,7 +154,7 @@ def test_choices_score_as_on_a_cpu(models: Models) -> None:
 
 
 def test_a_profile_has_times_of_the_gpu(models: Models) -> None:
-    with SharedModel(models.gpu, "shared", models.tokenizer, profile=True) as owner:
+    with SharedModel(models.gpu, "shared", models.tokenizer, kv_tokens=4000, profile=True) as owner:
 
         async def main() -> None:
             await asyncio.gather(*(gen(stream(owner, t), max_tokens=40) for t in prompts(8)))
