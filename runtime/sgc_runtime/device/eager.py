@@ -39,23 +39,21 @@ class EagerSteps:
     ) -> None:
         self._model, self._kv, self._table, self._uploads = model, kv, table, uploads
 
-    def order(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """The chunks so that those which share most stand side by side; scorings last."""
-        gens = [c for c in chunks if c.request.scoring is None]
-        others = [c for c in chunks if c.request.scoring is not None]
-        if len(gens) > 2:
-            rows = np.array([self._table.row(c.request) for c in gens], np.int64)
-            lens = np.array([c.start for c in gens], np.int64)
-            flat = self._table.mirror.reshape(-1)
-            places = depth_first_order(flat, rows * self._table.max_context, lens)
-            gens = [gens[place] for place in places.tolist()]
-        return gens + others
+    def ordered(self, gens: list[Chunk]) -> list[Chunk]:
+        """The chunks so that those which share most stand side by side."""
+        if len(gens) <= 2:
+            return gens
+        rows = np.array([self._table.row(c.request) for c in gens], np.int64)
+        lens = np.array([c.start for c in gens], np.int64)
+        flat = self._table.mirror.reshape(-1)
+        places = depth_first_order(flat, rows * self._table.max_context, lens)
+        return [gens[place] for place in places.tolist()]
 
     def run(self, chunks: Sequence[Chunk], numbers: Ints, wanted: _Longs) -> torch.Tensor:
         """Begin a step.
 
         Args:
-            chunks: in the order of `order`.
+            chunks: generations in the order of `ordered`, then scorings.
             numbers: of the generations among them, see `SlotTable.number`.
             wanted: rows of T whose logits are wanted.
 

@@ -13,7 +13,7 @@ from sgc_runtime.device.eager import EagerSteps
 from sgc_runtime.device.graphs import CudaRecorder, EagerRecorder, Graphs
 from sgc_runtime.device.launched import DeviceLaunched, wanted_of
 from sgc_runtime.device.row_steps import RowSteps
-from sgc_runtime.device.slot_table import SlotTable
+from sgc_runtime.device.slot_table import Ints, SlotTable
 from sgc_runtime.device.uploads import Uploads
 from sgc_runtime.engine.profile import NO_PROFILE, Profiling
 from sgc_runtime.engine.request import Request, State
@@ -107,9 +107,15 @@ class DeviceRunner:
 
     @torch.inference_mode()
     def launch(self, chunks: Sequence[Chunk]) -> DeviceLaunched:
-        if self._takes_rows(chunks):
-            return self._launch_rows(chunks)
-        return self._launch_eager(chunks)
+        gens = [c for c in chunks if c.request.scoring is None]
+        scorings = [c for c in chunks if c.request.scoring is not None]
+        tokens = sum(end - start for _, start, end in chunks)
+        if self.row_steps is not None and tokens <= self.row_steps.max_tokens:
+            with self._profile.span("prepare"):
+                numbers = self._numbers(gens, scorings)
+            if numbers is not None:
+                return self._launch_rows(self.row_steps, gens + scorings, numbers)
+        return self._launch_eager(gens, scorings)
 
     @torch.inference_mode()
     def sample(
@@ -153,33 +159,29 @@ class DeviceRunner:
 
     # -- two ways to compute a step -------------------------------------------------------------
 
-    def _takes_rows(self, chunks: Sequence[Chunk]) -> bool:
-        if self.row_steps is None:
-            return False
-        tokens = 0
-        for request, start, end in chunks:
-            if request.scoring is not None:
-                return False
-            tokens += end - start
-        return tokens <= self.row_steps.max_tokens
+    def _numbers(self, gens: list[Chunk], scorings: list[Chunk]) -> Ints | None:
+        if not scorings:
+            return self.table.number(gens)
+        scored = self.table.number_scorings(scorings)
+        return None if scored is None else np.concatenate([self.table.number(gens), scored])
 
-    def _launch_rows(self, chunks: Sequence[Chunk]) -> DeviceLaunched:
-        assert self.row_steps is not None
+    def _launch_rows(
+        self, steps: RowSteps, chunks: Sequence[Chunk], numbers: Ints
+    ) -> DeviceLaunched:
         with self._profile.span("prepare"):
-            wanted, numbers = wanted_of(chunks), self.table.number(chunks)
+            wanted = wanted_of(chunks)
         with self._profile.device_span(_kind(chunks)):
-            return DeviceLaunched(wanted, self.row_steps.run(numbers, wanted.rows))
+            return DeviceLaunched(wanted, steps.run(numbers, wanted.rows))
 
-    def _launch_eager(self, chunks: Sequence[Chunk]) -> DeviceLaunched:
-        gens = [c for c in chunks if c.request.scoring is None]
+    def _launch_eager(self, gens: list[Chunk], scorings: list[Chunk]) -> DeviceLaunched:
         with self._profile.span("prepare"):
             self.table.fill(gens)
-            ordered = self._eager.order(chunks)
-            numbers = self.table.number(ordered[: len(gens)])
-            wanted = wanted_of(ordered)
-            rows = np.arange(len(ordered)) if wanted.rows is None else wanted.rows
+            chunks = self._eager.ordered(gens) + scorings
+            numbers = self.table.number(chunks[: len(gens)])
+            wanted = wanted_of(chunks)
+            rows = np.arange(len(chunks)) if wanted.rows is None else wanted.rows
         with self._profile.device_span(_kind(chunks)):
-            return DeviceLaunched(wanted, self._eager.run(ordered, numbers, rows))
+            return DeviceLaunched(wanted, self._eager.run(chunks, numbers, rows))
 
 
 def _kind(chunks: Sequence[Chunk]) -> str:

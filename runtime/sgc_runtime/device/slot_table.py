@@ -10,12 +10,14 @@ import torch
 from numpy.typing import NDArray
 
 from sgc_kernels.select import RowKernels
-from sgc_kernels.step import NUMBERS, POSITION, ROW, SLOT
+from sgc_kernels.step import NUMBERS, POSITION, ROW, SLOT, TOKEN
 from sgc_runtime.device.uploads import Uploads
 from sgc_runtime.engine.request import Request
 from sgc_runtime.engine.scheduler import Chunk
 
 Ints = NDArray[np.int32]
+Slots = NDArray[np.int64]
+PASSING = 64  # rows for paths of scorings, which are there for one step
 _PENDING = -1  # instead of an id: the one that was chosen last for the row
 
 
@@ -23,9 +25,9 @@ class SlotTable:
     """Hands out a row to each request in flight and keeps it up to date.
 
     Attributes:
-        table: `[rows + 1, max_context]` int32 on the device; the last row is for padding.
+        table: `[rows + 1 + PASSING, max_context]` int32 on the device; row `rows` is for padding.
         mirror: the same on the host.
-        last_ids: `[rows + 1]` int64 on the device: the id chosen last for each row.
+        last_ids: int64 on the device: the id chosen last for each row.
         changed: rows whose slots, other than those of new tokens, differ from those that the last
             plans saw. Whoever plans empties it.
     """
@@ -39,10 +41,10 @@ class SlotTable:
         uploads: Uploads,
         device: torch.device,
     ) -> None:
-        shape = (rows + 1, max_context)
+        shape = (rows + 1 + PASSING, max_context)
         self.table = torch.zeros(shape, dtype=torch.int32, device=device)
         self.mirror: Ints = np.zeros(shape, np.int32)
-        self.last_ids = torch.zeros(rows + 1, dtype=torch.int64, device=device)
+        self.last_ids = torch.zeros(shape[0], dtype=torch.int64, device=device)
         self.changed: set[int] = set()
         self.padding = (rows, padding_slot, 0, 0)  # what stands for a token that is none
         self._kernels, self._uploads = kernels, uploads
@@ -74,14 +76,14 @@ class SlotTable:
 
     def fill(self, chunks: Sequence[Chunk]) -> None:
         """Bring the slots before the chunks of generations to the device, where it lacks any."""
-        runs: list[tuple[Request, int, int, int]] = []
+        runs: list[tuple[int, int, Slots]] = []
         for request, start, _ in chunks:
             row = self.row(request)
             known = request.num_tabled
             if known != self._known[row]:  # some were changed
                 self.changed.add(row)
             if known < start:
-                runs.append((request, row, known, start))
+                runs.append((row, known, request.slots[known:start]))
                 self.changed.add(row)
                 request.num_tabled = start
             self._known[row] = request.num_tabled
@@ -104,17 +106,42 @@ class SlotTable:
         self.mirror[found[:, ROW], found[:, POSITION]] = found[:, SLOT]
         return found
 
-    def _send(self, runs: Sequence[tuple[Request, int, int, int]]) -> None:
+    def number_scorings(self, chunks: Sequence[Chunk]) -> Ints | None:
+        """As `number`, for scorings: each path through their tries has a row for this step. None:
+        there are too many of them."""
+        runs: list[tuple[int, int, Slots]] = []
+        parts: list[Ints] = []
+        row = self.padding[0]
+        for request, start, end in chunks:
+            assert request.scoring is not None
+            trie = request.scoring.trie
+            some = np.empty((end - start, NUMBERS), np.int32)
+            some[:, SLOT], some[:, TOKEN] = request.slots[start:end], request.tokens[start:end]
+            some[:, POSITION] = trie.positions[start:end]
+            parts.append(some)
+            at = 0
+            for count, slots in trie.sequences(start, end, request.slots):
+                row += 1
+                runs.append((row, 0, slots))
+                some[at : at + count, ROW] = row
+                at += count
+        if row - self.padding[0] > PASSING:
+            return None
+        self._send(runs)
+        self.changed.update(row for row, _, _ in runs)
+        return np.concatenate(parts)
+
+    def _send(self, runs: Sequence[tuple[int, int, Slots]]) -> None:
+        """Write runs of slots into both tables, each from a position of a row on."""
         head = NUMBERS * len(runs)
-        lengths = [last - first for _, _, first, last in runs]
+        lengths = [len(slots) for _, _, slots in runs]
         staged = self._uploads.stage(head + sum(lengths))
-        table, slots, at = staged[:head].reshape(-1, NUMBERS), staged[head:], 0
-        for i, (request, row, first, last) in enumerate(runs):
-            some = request.slots[first:last]
-            self.mirror[row, first:last] = some
-            slots[at : at + len(some)] = some
-            table[i] = row, first, at, len(some)
-            at += len(some)
+        table, packed, at = staged[:head].reshape(-1, NUMBERS), staged[head:], 0
+        for i, (row, first, slots) in enumerate(runs):
+            self.mirror[row, first : first + len(slots)] = slots
+            packed[at : at + len(slots)] = slots
+            table[i] = row, first, at, len(slots)
+            at += len(slots)
         sent = self._uploads.send()
         runs_sent = sent[:head].view(-1, NUMBERS)
         self._kernels.fill_table(runs_sent, sent[head:], self.table, max(lengths))
