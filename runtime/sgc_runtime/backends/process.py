@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -54,9 +54,7 @@ class ProcessBackend(ModelSource):
         return self._process.pid
 
     def open(self) -> BackendStream:
-        name = self._process.new_name()
-        self._process.post("open", name)
-        return ProcessStream(self, self._process, name)
+        return ProcessStream(self, self._process)
 
     def identity(self) -> Mapping[str, Any]:
         """What results depend on, for a journal: plain data. Raises ModelError, and BackendError
@@ -85,23 +83,34 @@ class ProcessBackend(ModelSource):
 
 
 class ProcessStream:
-    """A stream of the engine in the other process. See `BackendStream`."""
+    """A stream of the engine in the other process. See `BackendStream`.
 
-    __slots__ = ("_backend", "_name", "_open", "_process")
+    Text goes there with the call that needs it, and the stream itself with its first call.
 
-    def __init__(self, backend: ProcessBackend, process: EngineProcess, name: int) -> None:
-        self._backend = backend  # which would end the process if it were dropped
-        self._process, self._name = process, name
-        self._open = True
+    Args:
+        backend: kept, since it would end the process if it were dropped.
+        known: whether the process knows the stream.
+        unsent: text and whether it is control text, since the last message.
+    """
+
+    __slots__ = ("_backend", "_known", "_name", "_process", "_unsent")
+
+    def __init__(
+        self,
+        backend: ProcessBackend,
+        process: EngineProcess,
+        known: bool = False,
+        unsent: Iterable[list[Any]] = (),
+    ) -> None:
+        self._backend, self._process = backend, process
+        self._name = process.new_name()
+        self._known, self._unsent = known, list(unsent)
 
     def append(self, pieces: Sequence[Piece]) -> None:
-        texts = [[piece.text, piece.control] for piece in texts_of(pieces) if piece.text]
-        if texts:
-            self._process.post("append", self._name, texts)
+        self._unsent += [[p.text, p.control] for p in texts_of(pieces) if p.text]
 
     async def generate(self, call: Call) -> list[CallResult]:
-        results = await self._ask("call", call)
-        return [result_of(result) for result in results]
+        return [result_of(result) for result in await self._ask("call", call)]
 
     async def select(self, call: Call) -> CallResult:
         (result,) = await self._ask("call", call)
@@ -111,22 +120,28 @@ class ProcessStream:
         await self._ask("restore", call, plain_result(results[0]))
 
     async def _ask(self, kind: str, call: Call, *more: Any) -> Any:
-        message = (kind, plain_call(call), *more)
-        return await self._process.ask(*message, stream=self._name, on_text=call.on_text)
+        message = (kind, self._name, self._unsent, plain_call(call), *more)
+        question = self._process.ask(*message, on_text=call.on_text)
+        self._known, self._unsent = True, []
+        return await question
 
     def fork(self) -> BackendStream:
-        name = self._process.new_name()
-        self._process.post("fork", self._name, name)
-        return ProcessStream(self._backend, self._process, name)
+        if not self._known:
+            return ProcessStream(self._backend, self._process, unsent=self._unsent)
+        made = ProcessStream(self._backend, self._process, known=True)
+        self._process.post("fork", self._name, self._unsent, made._name)
+        self._unsent = []
+        return made
 
     def close(self) -> None:
-        if self._open:
-            self._open = False
+        if self._known:
             self._process.post("drop", self._name)
+        self._known, self._unsent = False, []
 
     def __del__(self) -> None:
         self.close()
 
     def hint(self, **facts: Any) -> None:
-        with suppress(TypeError):  # no plain data: a hint that is lost changes no result
-            self._process.post("hint", self._name, facts)
+        if self._known:
+            with suppress(TypeError):  # no plain data: a hint that is lost changes no result
+                self._process.post("hint", self._name, facts)

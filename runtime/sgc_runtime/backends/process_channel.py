@@ -31,6 +31,7 @@ class Channel:
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
+        self._room = memoryview(bytearray(_READ_BYTES))  # to be made once: it is large
         self._received = bytearray()
         self._sending = threading.Condition()
         self._backlog = bytearray()  # what the socket had no room for
@@ -106,14 +107,14 @@ class Channel:
         Does not wait. What has come of a frame that is not whole is kept for the next call.
         """
         try:
-            data = self._socket.recv(_READ_BYTES, socket.MSG_DONTWAIT)
+            size = self._socket.recv_into(self._room, 0, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return []
         except OSError:
             return None
-        return self._take(data) if data else None
+        return self._take(self._room[:size]) if size else None
 
-    def _take(self, data: bytes) -> list[Any]:
+    def _take(self, data: memoryview) -> list[Any]:
         """The messages of all frames that `data` completes."""
         self._received += data
         messages: list[Any] = []

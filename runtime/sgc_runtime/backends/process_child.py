@@ -86,7 +86,7 @@ class EngineProcess:
             self._outbox.append(packed(*message))
 
     async def ask(
-        self, kind: str, *rest: Any, stream: int, on_text: Callable[[str], None] | None = None
+        self, kind: str, stream: int, *rest: Any, on_text: Callable[[str], None] | None = None
     ) -> Any:
         """The answer to a call on `stream`. When cancelled, the call is as if it had not been.
 

@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -28,6 +28,8 @@ from sgc_runtime.backends.process_messages import (
     result_of,
 )
 from sgc_runtime.executor.backend import Call, Text
+
+Texts = Sequence[tuple[str, bool]]  # and whether it is control text
 
 _LOOK_S = 1.0  # between looks at whether the other process is still there
 _LAST_CALLS_S = 1.0  # for calls in flight to fail, at the end
@@ -94,16 +96,8 @@ class Host:
         logger.setLevel(level)
         logger.addHandler(_Lines(self._loop, self._post))
 
-    def on_open(self, stream: int) -> None:
-        self._streams[stream] = _Stream(self._local.open())
-
-    def on_append(self, stream: int, pieces: list[tuple[str, bool]]) -> None:
-        found = self._streams[stream]
-        found.settle()
-        found.local.append([Text(text, control) for text, control in pieces])
-
-    def on_fork(self, stream: int, new: int) -> None:
-        self._streams[new] = _Stream(self._streams[stream].local.fork())
+    def on_fork(self, stream: int, unsent: Texts, new: int) -> None:
+        self._streams[new] = _Stream(self._grown(stream, unsent).local.fork())
 
     def on_hint(self, stream: int, facts: dict[str, Any]) -> None:
         self._streams[stream].local.hint(**facts)
@@ -120,18 +114,20 @@ class Host:
 
     # -- what is answered -----------------------------------------------------------------------
 
-    def on_call(self, number: int, stream: int, plain: Plain) -> None:
+    def on_call(self, number: int, stream: int, unsent: Texts, plain: Plain) -> None:
         call = call_of(plain, lambda piece: self._post("text", number, piece))
         self._load_once()
-        self._begin(number, self._streams[stream], self._generate, call)
+        self._begin(number, self._grown(stream, unsent), self._generate, call)
 
-    def on_restore(self, number: int, stream: int, plain: Plain, result: Plain) -> None:
+    def on_restore(
+        self, number: int, stream: int, unsent: Texts, plain: Plain, result: Plain
+    ) -> None:
         call, first = call_of(plain, lambda piece: None), result_of(result)
 
         async def restore(local: LocalStream, call: Call) -> None:
             await local.restore(call, [first])
 
-        self._begin(number, self._streams[stream], restore, call)
+        self._begin(number, self._grown(stream, unsent), restore, call)
 
     def on_load(self, number: int) -> None:
         self._load_once()
@@ -155,6 +151,16 @@ class Host:
     def _local(self) -> LocalBackend:
         assert self._backend is not None, "the first message is `start`"
         return self._backend
+
+    def _grown(self, name: int, unsent: Texts) -> _Stream:
+        """A stream, opened at its first use, with further text."""
+        stream = self._streams.get(name)
+        if stream is None:
+            stream = self._streams[name] = _Stream(self._local.open())
+        stream.settle()
+        if unsent:
+            stream.local.append([Text(text, control) for text, control in unsent])
+        return stream
 
     def _load_once(self) -> None:
         """Load the model, and say so before any call is answered."""
@@ -183,7 +189,6 @@ class Host:
         answer: Callable[[LocalStream, Call], Coroutine[Any, Any, Any]],
         call: Call,
     ) -> None:
-        stream.settle()
         work = stream.run(number, answer, call, stream.task)
         stream.task = self._task(number, self._answered(number, work))
 

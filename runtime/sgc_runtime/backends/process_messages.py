@@ -1,9 +1,10 @@
 """What a process and the process of its engine say to each other, as plain data.
 
-To the engine: `start` (model, options, level of log lines), `open`, `append`, `fork`, `hint` and
-`drop` for streams, `call` (a gen or select) and `restore`, `cancel`, `load`, `identity`, `stats`,
-`close`. From it: `text` of a call that streams, `done` with an answer, `failed` with an error,
-`loaded`, `log` and `bye`. Whatever has an answer carries a number, by which that is known.
+To the engine: `start` (model, options, level of log lines), `call` (a gen or select) and `restore`
+with the text that has come to their stream, `fork`, `hint` and `drop` for streams, `cancel`,
+`load`, `identity`, `stats`, `close`. From it: `text` of a call that streams, `done` with an answer,
+`failed` with an error, `loaded`, `log` and `bye`. Whatever has an answer carries a number, by which
+that is known.
 """
 
 from __future__ import annotations
