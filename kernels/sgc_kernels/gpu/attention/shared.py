@@ -104,6 +104,16 @@ def _borders(*keys: _AnyInts) -> NDArray[np.bool_]:
     return found
 
 
+def shared_among(shared: _AnyInts, some: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Leading slots that each of `some` sequences shares with the one before it among them, from
+    those that each sequence shares with the one before."""
+    between = np.zeros(len(some), np.int64)
+    if len(some) > 1:
+        # What two share is the least that neighbours between them share.
+        between[1:] = np.minimum.reduceat(shared[: some[-1] + 1], some[:-1] + 1)
+    return between
+
+
 def _shared(
     slots: _AnyInts,
     starts: NDArray[np.int64],
