@@ -72,7 +72,7 @@ def top_k_of(
         count = tl.sum(over.to(tl.int32))
         mass = tl.sum(tl.where(over, weights, 0.0))
     else:
-        last = rank_in_row(row, top_k, least, VOCAB, WORDS)
+        last = rank_in_row(row, top_k, least, limit, VOCAB, WORDS)
         count, mass = above(row, last, VOCAB, WORDS)
     # Of tokens as likely as the last one, so many as are needed count; none where all are kept.
     weight = tl.where(last > least, tl.exp2((of_key(last) - row.top) * row.scale), 0.0)

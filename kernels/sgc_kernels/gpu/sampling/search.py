@@ -10,7 +10,7 @@ import triton.language as tl
 
 from sgc_kernels.gpu.sampling.row import Row
 from sgc_kernels.gpu.sampling.tile import order_key
-from sgc_kernels.gpu.sampling.whole_row import above
+from sgc_kernels.gpu.sampling.whole_row import above, num_chunks
 
 _SMALLEST = tl.constexpr(-(2**31))
 _LARGEST = tl.constexpr(2**31 - 1)
@@ -54,10 +54,22 @@ def key_of_mass(
 
 @triton.jit
 def rank_in_row(
-    row: Row, rank: tl.tensor, low: tl.tensor, VOCAB: tl.constexpr, WORDS: tl.constexpr
+    row: Row,
+    rank: tl.tensor,
+    low: tl.tensor,
+    high: tl.tensor,
+    VOCAB: tl.constexpr,
+    WORDS: tl.constexpr,
 ) -> tl.tensor:
-    """`key_of_rank` of all tokens of a row; `low` if fewer reach it."""
-    low, high = low.to(tl.int64), order_key(row.top).to(tl.int64) + 1
+    """`key_of_rank` of all tokens of a row, of which fewer are above `high`; `low` if fewer reach
+    that."""
+    CHUNKS: tl.constexpr = num_chunks(VOCAB)
+    if rank <= CHUNKS:  # as many tokens as chunks reach the chunks' own
+        chunk = tl.arange(0, triton.next_power_of_2(CHUNKS))
+        most = tl.load(row.chunk_max + chunk, mask=chunk < CHUNKS, other=float("-inf"))
+        keys = order_key(most)
+        low = tl.maximum(low, key_of_rank(keys, rank, tl.min(keys)))
+    low, high = low.to(tl.int64), high.to(tl.int64) + 1
     while high - low > 1:
         middle = low + (high - low) // 2
         count, _ = above(row, (middle - 1).to(tl.int32), VOCAB, WORDS)
