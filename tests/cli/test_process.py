@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from support.cli import Sgc
+from support.crash import PYTHONPATH
+from support.processes import gone
 
 pytest.importorskip("torch")
 
@@ -61,14 +67,14 @@ def work(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> list[s
     return ["run", "work.py", "--inputs", "rows.jsonl", "--kv-tokens", "3000", *local]
 
 
-def children() -> set[int]:
+def children(of: int) -> set[int]:
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             parent = stat.read_text().rpartition(")")[2].split()[1]
         except OSError:  # it has ended meanwhile
             continue
-        if int(parent) == os.getpid():
+        if int(parent) == of:
             found.add(int(stat.parent.name))
     return found
 
@@ -76,12 +82,12 @@ def children() -> set[int]:
 def test_the_same_bytes_and_numbers(sgc_cli: Sgc, work: list[str]) -> None:
     runs = {}
     for process in ("off", "on"):
-        before = children()
+        before = children(os.getpid())
         files = ["-o", f"{process}.jsonl", "--stats", f"{process}.json"]
         flags = ["--process", process, "--record", f"{process}.record", "--parallel", "1"]
         result = sgc_cli(*work, *files, *flags)
         assert result.code == 0, result.err
-        assert len(children() - before) == (process == "on")
+        assert len(children(os.getpid()) - before) == (process == "on")
         runs[process] = Path(f"{process}.jsonl").read_text()
     assert runs["on"] == runs["off"]
     stats = {process: json.loads(Path(f"{process}.json").read_text()) for process in runs}
@@ -107,3 +113,37 @@ def test_a_run_whose_engine_was_killed_goes_on(sgc_cli: Sgc, work: list[str]) ->
     result = sgc_cli(*work, "-o", "out.jsonl", "--process", "off", "--resume")
     assert result.code == 0, result.err
     assert Path("out.jsonl").read_text() == Path("unbroken.jsonl").read_text()
+
+
+LONG = """
+import sgc
+
+@sgc.function
+def work(s, name: str):
+    s += name + sgc.gen("a", max_tokens=900, ignore_eos=True)
+    s += sgc.gen("b", max_tokens=900 if name == "Bo" else 1, ignore_eos=True, temperature=9.0)
+"""
+
+
+def test_an_interrupt_ends_both(work: list[str]) -> None:
+    Path("work.py").write_text(LONG)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sgc", *work, "-o", "out.jsonl", "--process", "on"],
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        while not (started := children(process.pid)):
+            time.sleep(0.05)
+        time.sleep(1.0)  # it loads, or is at work
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        begin = time.monotonic()
+        _, err = process.communicate(timeout=30)
+        assert time.monotonic() - begin < 10
+        assert process.returncode == 130
+        assert err.splitlines()[-1].startswith("sgc: error: interrupted")
+        assert all(gone(child) for child in started)
+    finally:
+        process.kill()

@@ -26,6 +26,7 @@ from sgc_runtime.backends.process_inbox import Asked, Inbox
 
 _CLOSED = "this backend is closed; make a new one"
 _CLOSE_S = 30.0  # for a process that was told to end; then it is killed
+_NEED_THE_MODEL = ("call", "load")
 _STATS_S = 10.0  # for counters
 _REAP_S = 5.0  # between the end of a connection and that of the process
 
@@ -45,7 +46,7 @@ class EngineProcess:
 
     Attributes:
         vocab_size: ids of the model, None before it is loaded.
-        load_seconds: from the start of the process until then.
+        load_seconds: from when it was first needed until then.
     """
 
     def __init__(self, model: str, options: Mapping[str, Any]) -> None:
@@ -63,7 +64,7 @@ class EngineProcess:
         self._failure: str | None = None  # why nothing can be asked any more
         self._over: Future[None] = Future()  # done when the process has ended
         self._owner = os.getpid()
-        self._began = 0.0
+        self._needed: float | None = None  # since when its model is
         atexit.register(_close_at_exit, weakref.ref(self))
 
     @property
@@ -92,7 +93,7 @@ class EngineProcess:
 
         Raises what the call raises there, and BackendError when the process is gone.
         """
-        inbox = self._started()
+        inbox = self._started(kind)
         asked = Asked(on_text)
         number = inbox.expect(asked)
         try:
@@ -106,7 +107,7 @@ class EngineProcess:
 
     async def question(self, kind: str) -> Any:
         """The answer to a question that concerns no stream; errors as for `ask`."""
-        inbox = self._started()
+        inbox = self._started(kind)
         asked = Asked()
         number = inbox.expect(asked)
         try:
@@ -117,7 +118,7 @@ class EngineProcess:
 
     def question_now(self, kind: str, timeout_s: float | None = None) -> Any:
         """The same for a thread that waits; also raises TimeoutError."""
-        inbox = self._started()
+        inbox = self._started(kind)
         future: Future[Any] = Future()
         self.post(kind, inbox.expect(future))
         self._flush()
@@ -168,8 +169,15 @@ class EngineProcess:
 
     # -- the process ----------------------------------------------------------------------------
 
-    def _started(self) -> Inbox:
-        """What reads the answers of the process. Raises BackendError if there is none."""
+    def _started(self, kind: str) -> Inbox:
+        """What reads the answers of the process, to a question of some kind among them.
+
+        Raises BackendError if there can be none.
+        """
+        if self._needed is None and kind in _NEED_THE_MODEL:
+            self._needed = time.perf_counter()
+        if os.getpid() != self._owner:
+            raise BackendError("this backend is of the process that forked; make one here")
         with self._lock:
             if self._failure is None and self._inbox is None:
                 self._start()
@@ -178,7 +186,6 @@ class EngineProcess:
             return self._inbox
 
     def _start(self) -> None:
-        self._began = time.perf_counter()
         own, other = socket.socketpair()
         with other:
             try:
@@ -196,7 +203,8 @@ class EngineProcess:
         """A message that nobody has asked for."""
         if what == "loaded":
             (self.vocab_size,) = content
-            self.load_seconds = time.perf_counter() - self._began
+            if self._needed is not None:
+                self.load_seconds = time.perf_counter() - self._needed
         elif what == "log":
             level, line = content
             _LOG.log(level, "%s", line)

@@ -148,7 +148,8 @@ class Inbox:
 
     def _readable(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._read(loop):
-            end = self._ends.pop(loop)
+            with self._lock:
+                end = self._ends.pop(loop)
             loop.remove_reader(end)
             end.close()
         box = self._boxes.get(loop)
