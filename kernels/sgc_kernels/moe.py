@@ -42,9 +42,10 @@ def route(
         x: `[T, hidden]`.
 
     Returns:
-        Experts `[T, top_k]` int64 and weights `[T, top_k]` float32: shares of a softmax in float32.
+        Experts `[T, top_k]` int64 and weights `[T, top_k]` float32: shares of a softmax. Scores are
+        float32: rounded to fewer bits, likely experts tie.
     """
-    shares = product(x, experts.router).softmax(-1, dtype=torch.float32)
+    shares = product(x.float(), experts.router.float()).softmax(-1)
     weights, chosen = shares.topk(experts.top_k, dim=-1)
     return chosen, weights / weights.sum(-1, keepdim=True) if experts.renormalise else weights
 

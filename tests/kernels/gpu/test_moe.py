@@ -4,7 +4,6 @@ no GPU."""
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Iterator
 
 import pytest
@@ -184,17 +183,22 @@ def poison() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
+# Few shapes: kernels are compiled for each. Experts, top_k, hidden, width, renormalise.
+EVEN = (32, 4, 1024, 768, True)
+ODD = (60, 7, 200, 104, False)
+
+
+def experts_on_gpu(shape: tuple[int, int, int, int, bool], dtype: torch.dtype) -> Experts:
+    return some_experts(*shape[:4], dtype, shape[4])
+
+
 @pytest.mark.gpu
 @pytest.mark.usefixtures("poison")
-@pytest.mark.parametrize("seed", range(30))
-def test_random_shapes_in_bfloat16(seed: int) -> None:
-    pick = random.Random(seed)
-    count = pick.choice([2, 8, 60, 128])
-    top_k = pick.randint(1, min(count, 8))
-    hidden, width = 8 * pick.randint(2, 140), 8 * pick.randint(2, 140)
-    tokens = pick.choice([1, 2, 4, pick.randint(5, 64), pick.randint(65, 900)])
-    experts = some_experts(count, top_k, hidden, width, torch.bfloat16, seed % 2 == 0)
-    x = some_tokens(tokens, hidden, torch.bfloat16, seed)
+@pytest.mark.parametrize("shape", [EVEN, ODD], ids=["even", "odd"])
+@pytest.mark.parametrize("tokens", [1, 2, 4, 9, 64, 65, 300, 900])
+def test_poisoned_outputs_in_bfloat16(tokens: int, shape: tuple[int, int, int, int, bool]) -> None:
+    experts = experts_on_gpu(shape, torch.bfloat16)
+    x = some_tokens(tokens, shape[2], torch.bfloat16, tokens)
     routes = route.route(x, experts, 16, True, run.has_pdl(x.device))
     check_routes(routes, tokens, experts)
     expected = exact(x, experts, routes.experts)
@@ -203,22 +207,27 @@ def test_random_shapes_in_bfloat16(seed: int) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("renormalise", [True, False])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_rows_alone_and_in_any_company(dtype: torch.dtype, renormalise: bool) -> None:
-    experts = some_experts(128, 8, 1024, 256, dtype, renormalise)
-    x = some_tokens(700, 1024, dtype)
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [(EVEN, torch.bfloat16), (ODD, torch.bfloat16), (EVEN, torch.float32)],
+    ids=["even", "odd", "float32"],
+)
+def test_rows_alone_and_in_any_company(
+    shape: tuple[int, int, int, int, bool], dtype: torch.dtype
+) -> None:
+    experts = experts_on_gpu(shape, dtype)
+    x = some_tokens(900, shape[2], dtype)
     whole = run.invariant_moe(x, experts)
-    for first, end in ((0, 1), (3, 7), (10, 74), (100, 450), (1, 700)):
+    for first, end in ((0, 1), (3, 7), (10, 74), (100, 350), (100, 450), (1, 900)):
         assert torch.equal(run.invariant_moe(x[first:end], experts), whole[first:end])
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("tokens", [1, 4, 5, 48, 200])
+@pytest.mark.parametrize("tokens", [1, 4, 48, 300])
 def test_one_graph_for_any_choice(tokens: int) -> None:
     """Captured once, without waiting for the device; other tokens choose other experts."""
-    experts = some_experts(32, 4, 512, 384, torch.bfloat16)
-    x = some_tokens(tokens, 512, torch.bfloat16)
+    experts = experts_on_gpu(EVEN, torch.bfloat16)
+    x = some_tokens(tokens, 1024, torch.bfloat16)
     run.moe(x, experts)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
@@ -230,7 +239,7 @@ def test_one_graph_for_any_choice(tokens: int) -> None:
     with torch.cuda.graph(graph):
         out = run.moe(x, experts)
     for seed in range(1, 6):
-        x.copy_(some_tokens(tokens, 512, torch.bfloat16, seed))
+        x.copy_(some_tokens(tokens, 1024, torch.bfloat16, seed))
         if seed == 5:
             x[1:] = x[:1]  # all choose the same experts
         graph.replay()
@@ -238,9 +247,9 @@ def test_one_graph_for_any_choice(tokens: int) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("tokens", [1, 3, 40, 300])
+@pytest.mark.parametrize("tokens", [1, 4, 48, 300])
 def test_early_launches_keep_their_order(tokens: int) -> None:
-    experts = some_experts(32, 4, 1024, 768, torch.bfloat16)
+    experts = experts_on_gpu(EVEN, torch.bfloat16)
     x = some_tokens(tokens, 1024, torch.bfloat16)
 
     def chain(pdl: bool) -> torch.Tensor:

@@ -49,8 +49,9 @@ class Routes:
 @triton.jit
 def _pick(
     scores: tl.tensor,
+    tokens: tl.tensor,
     token: tl.tensor,
-    inside: tl.tensor,
+    PARTS: tl.constexpr,
     EXPERTS: tl.constexpr,
     BLOCK: tl.constexpr,
     TOP_K: tl.constexpr,
@@ -64,8 +65,12 @@ def _pick(
     """
     expert = tl.arange(0, BLOCK)[None, :]
     place = tl.arange(0, PLACES)[None, :]
-    within = inside[:, None] & (expert < EXPERTS)
-    raw = tl.load(scores + token[:, None] * EXPERTS + expert, mask=within, other=0.0)
+    inside = (token < tokens)[:, None]
+    within = inside & (expert < EXPERTS)
+    at = scores + token[:, None] * EXPERTS + expert
+    raw = tl.load(at, mask=within, other=0.0)
+    for part in tl.static_range(1, PARTS):
+        raw += tl.load(at + part * tokens * EXPERTS, mask=within, other=0.0)
     key = tl.where((raw == raw) & (raw > -3e38), raw, -3e38)
     key = tl.where(expert < EXPERTS, key, -float("inf"))
     top = tl.max(key, axis=1)[:, None]
@@ -82,7 +87,7 @@ def _pick(
         weight = tl.where(place == j, share, weight)
         total += share  # in this order, whatever the layout
         left = tl.where(is_it, -float("inf"), left)
-    chosen = tl.where((left == -float("inf")) & (expert < EXPERTS) & inside[:, None], 1, 0)
+    chosen = tl.where((left == -float("inf")) & within, 1, 0)
     if not RENORMALISE:
         total = tl.sum(tl.exp(key - top), axis=1)[:, None]
     doubt = tl.sum(raw * 0.0, axis=1)  # 0, or no number
@@ -98,6 +103,7 @@ def _route_few(
     table: tl.tensor,
     tokens: tl.tensor,
     max_blocks: tl.tensor,
+    PARTS: tl.constexpr,
     EXPERTS: tl.constexpr,
     BLOCK: tl.constexpr,
     TOP_K: tl.constexpr,
@@ -115,7 +121,9 @@ def _route_few(
         gdc_wait()
     token = tl.arange(0, TOKENS)
     inside = token < tokens
-    found, weight, chosen = _pick(scores, token, inside, EXPERTS, BLOCK, TOP_K, PLACES, RENORMALISE)
+    found, weight, chosen = _pick(
+        scores, tokens, token, PARTS, EXPERTS, BLOCK, TOP_K, PLACES, RENORMALISE
+    )
     place = tl.arange(0, PLACES)[None, :]
     pair = token[:, None] * TOP_K + place
     is_pair = inside[:, None] & (place < TOP_K)
@@ -139,6 +147,7 @@ def _choose(
     ranks: tl.tensor,
     counts: tl.tensor,
     tokens: tl.tensor,
+    PARTS: tl.constexpr,
     EXPERTS: tl.constexpr,
     BLOCK: tl.constexpr,
     TOP_K: tl.constexpr,
@@ -154,7 +163,9 @@ def _choose(
         gdc_wait()
     token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
     inside = token < tokens
-    found, weight, chosen = _pick(scores, token, inside, EXPERTS, BLOCK, TOP_K, PLACES, RENORMALISE)
+    found, weight, chosen = _pick(
+        scores, tokens, token, PARTS, EXPERTS, BLOCK, TOP_K, PLACES, RENORMALISE
+    )
     place = tl.arange(0, PLACES)[None, :]
     pair = token[:, None] * TOP_K + place
     is_pair = inside[:, None] & (place < TOP_K)
@@ -215,7 +226,8 @@ def _launch_few(
     max_blocks: int,
     options: dict[str, bool],
 ) -> None:
-    tokens = scores.shape[0]
+    parts, tokens, count = scores.shape
+    numbers = max(4, triton.next_power_of_2(tokens)) * width
     _route_few[(1,)](
         scores,
         routes.experts,
@@ -224,17 +236,18 @@ def _launch_few(
         routes.table,
         tokens,
         max_blocks,
-        EXPERTS=scores.shape[1],
+        PARTS=parts,
+        EXPERTS=count,
         BLOCK=width,
         TOP_K=experts.top_k,
         PLACES=triton.next_power_of_2(experts.top_k),
         RENORMALISE=experts.renormalise,
-        TOKENS=max(4, triton.next_power_of_2(tokens)),
-        LISTED=_LISTED,
+        TOKENS=numbers // width,
+        LISTED=_LISTED if max_blocks > 8 else 8,
         ROWS=routes.block,
         SORT=routes.order is not None,
         PDL=bool(options),
-        num_warps=4 if tokens * width <= 1024 else 8,
+        num_warps=1 if numbers <= 512 else 4 if numbers <= 1024 else 8,
         **options,
     )
 
@@ -247,7 +260,7 @@ def _launch_many(
     max_blocks: int,
     options: dict[str, bool],
 ) -> None:
-    tokens = scores.shape[0]
+    parts, tokens, count = scores.shape
     each = min(_MOST_TOKENS, max(1, _TILE // width))
     blocks = triton.cdiv(tokens, each)
     ranks = torch.empty_like(routes.experts)
@@ -257,13 +270,15 @@ def _launch_many(
         "BLOCK": width,
         "TOP_K": experts.top_k,
         "PLACES": triton.next_power_of_2(experts.top_k),
-        "EXPERTS": scores.shape[1],
+        "EXPERTS": count,
         "TOKENS": each,
         "PDL": bool(options),
         **options,
     }
     picked = (routes.experts, routes.weights, ranks, counts)
-    _choose[(blocks,)](scores, *picked, tokens, RENORMALISE=experts.renormalise, **shape)
+    _choose[(blocks,)](
+        scores, *picked, tokens, PARTS=parts, RENORMALISE=experts.renormalise, **shape
+    )
     sum_up[(1,)](
         counts,
         bases,

@@ -23,15 +23,16 @@ class Form:
     down: Tile
 
 
-_FEW_TOKENS = 4  # up to so many each pair reads its expert by itself
+_FEW_TOKENS = 1  # up to so many each pair reads its expert by itself
 # For 16-bit numbers by mean rows of an expert that has any (H200).
 _FORMS = (
     (16, Form(16, Tile(64, 128, 4, 4, swap=True), Tile(64, 256, 4, 4, swap=True))),
     (48, Form(64, Tile(64, 64, 4, 4), Tile(128, 64, 4, 4))),
     (None, Form(128, Tile(128, 64, 8, 3), Tile(256, 64, 8, 3))),
 )
-# Whatever the number of rows: the same products in the same order.
-INVARIANT = Form(64, Tile(64, 64, 4, 4), Tile(128, 64, 4, 4))
+# Hopper's products come out bit by bit the same by all of these tiles (tested); elsewhere one is
+# taken for any number of rows.
+_ELSEWHERE = Form(64, Tile(64, 64, 4, 4), Tile(128, 64, 4, 4))
 _FLOAT32 = Form(16, Tile(32, 32, 4, 2), Tile(32, 32, 4, 2))
 
 
@@ -71,10 +72,9 @@ def _run(x: torch.Tensor, experts: Experts, invariant: bool) -> torch.Tensor:
     pdl = has_pdl(x.device)
     if not invariant and x.shape[0] <= _FEW_TOKENS and fits(experts):
         return few_tokens(x, experts, route(x, experts, 1, False, pdl), pdl)
-    wide = experts.router.dtype == torch.float32
-    invariant_form = _FLOAT32 if wide else INVARIANT
-    form = invariant_form if invariant else choose_form(x.shape[0], experts)
-    return run_form(x, experts, form, pdl, invariant)
+    if invariant and not pdl and experts.router.dtype != torch.float32:
+        return run_form(x, experts, _ELSEWHERE, pdl, invariant)
+    return run_form(x, experts, choose_form(x.shape[0], experts), pdl, invariant)
 
 
 def has_pdl(device: torch.device) -> bool:
