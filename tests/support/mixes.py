@@ -26,6 +26,7 @@ from sgc_runtime.engine.token_trie import TokenTrie
 from sgc_runtime.sampling.row import SamplingRow
 
 WORDS = ["ab", "bc", "abc", "aa", "th", "the", " the", "ye", "yes", " a", '":', '": ', "an", "and"]
+_VOCAB = 260 + len(WORDS)
 PATTERNS = (
     "[a-c]{1,8}",
     "(abc|abab){1,3}d",
@@ -48,6 +49,7 @@ PARAMS: tuple[dict[str, Any], ...] = (
     {"temperature": 1.0, "stop_regex": ("[0-9]b|c+",)},
     {"temperature": 0.5, "stop_token_ids": (70, 71, 72, 99, 101)},
     {"temperature": 0.0, "logit_bias": {"4": 3.0, "101": 9.0, "262": 8.0}},
+    {"temperature": 0.0, "logit_bias": {str(i): float("-inf") for i in range(_VOCAB)}},
 )
 
 

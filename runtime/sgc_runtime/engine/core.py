@@ -132,6 +132,7 @@ class EngineCore:
         gap = perf_counter() - begin - waited
         if error is not None:
             self._fail_chunks(chunks, error)
+            error = None  # it holds this frame
         late = self._overlap and self._samples.take_late()
         if launched is not None:
             self._in_flight = self._sample(chunks, launched)

@@ -157,7 +157,8 @@ class HostRunner:
         scores: list[list[float]],
     ) -> HostFlight:
         draft = choose(logits, [_row(r) for r in requests]) if requests else Draft([], {}, {})
-        self._last_ids.update(zip(requests, draft.ids, strict=True))
+        # Where none can be chosen the request will fail; until then any id may be computed.
+        self._last_ids.update((r, max(0, i)) for r, i in zip(requests, draft.ids, strict=True))
         results = Results(
             ids=draft.ids,
             logprobs=draft.logprobs(draft.ids),

@@ -93,7 +93,8 @@ class Runner(Protocol):
 
         A chunk with `is_pending` (`end` is one more than the request's `num_tokens`) ends with the
         id that the last `sample` chooses for its request; the core does not know it, the runner
-        does. All its other ids are in `request.tokens`, and its slots in `request.slots[:end]`.
+        does (where that is `NO_TOKEN`, any id will do: the request is about to fail). All its other
+        ids are in `request.tokens`, and its slots in `request.slots[:end]`.
 
         Raises:
             Exception: the requests of this step fail with it, no others.

@@ -31,6 +31,7 @@ from sgc_runtime.engine.request import Request
 from sgc_runtime.engine.runner import Launched, Results
 from sgc_runtime.engine.slices import Slices
 from sgc_runtime.engine.step_input import Positions
+from sgc_runtime.model.forward import ForwardBatch, KVTensors
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +199,25 @@ def test_a_forward_that_fails_leaves_what_the_step_before_has_ended() -> None:
     ends.check()
     assert goes_on.outcome is not None
     assert "out of paper" in str(goes_on.outcome.error)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_logits_that_are_no_numbers_fail_their_request_alone(overlap: bool) -> None:
+    class Broken(HistoryModel):
+        def forward(self, batch: ForwardBatch, kv: KVTensors) -> torch.Tensor:
+            assert (batch.input_ids >= 0).all()
+            logits = super().forward(batch, kv)
+            for row, place in enumerate(batch.logit_rows.tolist()):
+                if batch.input_ids[place] == 40:
+                    logits[row] = float("nan")
+            return logits
+
+    core = make_core(400, Broken(), overlap=overlap)
+    broken, fine = Ask([2, 3, 40], greedy(9)), Ask([4, 5], greedy(9, logit_bias={"40": -100.0}))
+    run_all(core, [broken, fine])
+    fine.check()
+    assert broken.outcome is not None
+    assert "the model's logits are not numbers" in str(broken.outcome.error)
 
 
 def test_cancelled_while_its_id_is_on_the_way() -> None:
