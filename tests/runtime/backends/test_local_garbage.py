@@ -71,9 +71,10 @@ CALLS: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize("name", CALLS)
 def test_a_gen_that_has_ended_is_freed(
-    folder: Path, requests: list[weakref.ref[Request]], name: str
+    folder: Path, requests: list[weakref.ref[Request]], name: str, overlap: bool
 ) -> None:
     async def main(owner: LocalBackend) -> int:
         for _ in range(6):
@@ -81,7 +82,7 @@ def test_a_gen_that_has_ended_is_freed(
         await asyncio.sleep(0.1)
         return sum(request() is not None for request in requests)
 
-    with backend(folder) as owner:
+    with backend(folder, overlap=overlap) as owner:
         alive = run(lambda: main(owner))
     assert len(requests) >= 6
     assert alive <= _LAST + (name == "samples")
