@@ -7,6 +7,9 @@ import torch
 from sgc_kernels.norm import rms_norm
 from sgc_kernels.rotary import apply_rotary
 
+EIGHT_BITS = torch.float8_e4m3fn
+LARGEST = 448.0  # number of that format
+
 
 def store_kv(
     k: torch.Tensor,
@@ -21,9 +24,20 @@ def store_kv(
         k, v: `[T, num_kv_heads, head_dim]`.
         k_cache, v_cache: `[num_slots, num_kv_heads, head_dim]`.
         slots: `[T]` int64, all different.
+
+    Caches in 8 bits (e4m3) get what is nearest; beyond 448, which is the largest number there, 448.
     """
-    k_cache.index_copy_(0, slots, k)
-    v_cache.index_copy_(0, slots, v)
+    for cache, new in ((k_cache, k), (v_cache, v)):
+        if cache.dtype == EIGHT_BITS:
+            bits = in_eight_bits(new).view(torch.uint8)
+            cache.view(torch.uint8).index_copy_(0, slots, bits)
+        else:
+            cache.index_copy_(0, slots, new)
+
+
+def in_eight_bits(x: torch.Tensor) -> torch.Tensor:
+    """`x` in e4m3; NaN stays NaN."""
+    return x.float().clamp(-LARGEST, LARGEST).to(EIGHT_BITS)
 
 
 def turn_and_store(

@@ -47,6 +47,12 @@ class AttentionShape:
     head_dim: int
     scale: float  # factor on the products of queries and keys
     dtype: torch.dtype
+    kv_dtype: torch.dtype | None = None  # of keys and values in the cache; None: `dtype`
+
+    @property
+    def kept(self) -> torch.dtype:
+        """The number format of keys and values in the cache."""
+        return self.kv_dtype or self.dtype
 
 
 class AttentionPlan(Protocol):

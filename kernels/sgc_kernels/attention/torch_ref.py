@@ -64,16 +64,24 @@ class _TorchPlan:
     def _gather(
         self, block: _Block, k_cache: torch.Tensor, v_cache: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The block's keys and values, in memory that all blocks and layers of the step reuse."""
+        """The block's keys and values, in memory that all blocks and layers of the step reuse.
+
+        Those that are kept in 8 bits come in the format of the queries.
+        """
         count = block.slots.numel()
         if self._room is None or self._room[0].shape[0] < count:
             most = max(b.slots.numel() for blocks in self._blocks.values() for b in blocks)
             shape = (most, *k_cache.shape[1:])
             self._room = (k_cache.new_empty(shape), v_cache.new_empty(shape))
         keys, values = self._room[0][:count], self._room[1][:count]
-        torch.index_select(k_cache, 0, block.slots, out=keys)
-        torch.index_select(v_cache, 0, block.slots, out=values)
-        return keys, values
+        torch.index_select(_numbers(k_cache), 0, block.slots, out=_numbers(keys))
+        torch.index_select(_numbers(v_cache), 0, block.slots, out=_numbers(values))
+        return keys.to(self._shape.dtype), values.to(self._shape.dtype)
+
+
+def _numbers(cache: torch.Tensor) -> torch.Tensor:
+    """`cache`, as something that torch can index."""
+    return cache.view(torch.uint8) if cache.dtype.itemsize == 1 else cache
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,8 +104,8 @@ class InvariantLinear:
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         assert weight.stride(1) == 1, "rows of the weight lie in one piece"
-        self._weight = weight.contiguous()
-        self._bias = bias
+        self.weight = weight.contiguous()
+        self.bias = bias
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return self._multiply(x, x.dtype)
@@ -115,8 +115,8 @@ class InvariantLinear:
         return self._multiply(x, torch.float32)
 
     def _multiply(self, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        out = torch.empty((x.shape[0], self._weight.shape[0]), dtype=dtype, device=x.device)
-        return invariant_linear(x, self._weight, self._bias, out)
+        out = torch.empty((x.shape[0], self.weight.shape[0]), dtype=dtype, device=x.device)
+        return invariant_linear(x, self.weight, self.bias, out)
 
 
 def invariant_linear(

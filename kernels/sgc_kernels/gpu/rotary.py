@@ -11,6 +11,8 @@ import torch
 import triton
 import triton.language as tl
 
+from sgc_kernels.gpu.eight_bits import stored
+
 Table = tuple[torch.Tensor, torch.Tensor]
 
 _NUMBERS = 1024  # of a program: few enough for many programs at batch 1
@@ -94,12 +96,12 @@ def _turn_and_store(
     tl.store(to_q + HALF, turned_high, mask=inside & is_q)
     is_k = (head >= Q_HEADS)[:, None] & (head < Q_HEADS + KV_HEADS)[:, None]
     to_k = k_cache + slot * k_stride + (head - Q_HEADS)[:, None] * (2 * HALF) + column[None, :]
-    tl.store(to_k, turned_low, mask=inside & is_k)
-    tl.store(to_k + HALF, turned_high, mask=inside & is_k)
+    tl.store(to_k, stored(turned_low, k_cache), mask=inside & is_k)
+    tl.store(to_k + HALF, stored(turned_high, k_cache), mask=inside & is_k)
     number = head - (Q_HEADS + KV_HEADS)
     to_v = v_cache + slot * v_stride + number[:, None] * (2 * HALF) + column[None, :]
-    tl.store(to_v, raw_low, mask=inside & is_v)
-    tl.store(to_v + HALF, raw_high, mask=inside & is_v)
+    tl.store(to_v, stored(raw_low, v_cache), mask=inside & is_v)
+    tl.store(to_v + HALF, stored(raw_high, v_cache), mask=inside & is_v)
 
 
 def turn_and_store(

@@ -212,7 +212,7 @@ def _upload(tables: list[npt.NDArray[np.int32]], device: torch.device) -> tuple[
 
 
 def _on_hopper(device: torch.device, shape: AttentionShape) -> bool:
-    if device.type == "cpu":
+    if device.type == "cpu" or shape.kept != shape.dtype:
         return False
     from sgc_kernels.gpu.attention import extend_hopper
 

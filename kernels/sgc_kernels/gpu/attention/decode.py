@@ -238,15 +238,15 @@ def _check(
     slots: torch.Tensor,
     out: torch.Tensor,
 ) -> None:
-    for tensor, heads in (
-        (q, shape.num_heads),
-        (out, shape.num_heads),
-        (k_cache, shape.num_kv_heads),
-        (v_cache, shape.num_kv_heads),
+    for tensor, heads, dtype in (
+        (q, shape.num_heads, shape.dtype),
+        (out, shape.num_heads, shape.dtype),
+        (k_cache, shape.num_kv_heads, shape.kept),
+        (v_cache, shape.num_kv_heads, shape.kept),
     ):
         assert tensor.shape[1:] == (heads, shape.head_dim), "heads and head size of the shape"
         assert tensor.stride()[1:] == (shape.head_dim, 1), "heads must lie side by side"
-        assert tensor.dtype == shape.dtype, "the number format of the shape"
+        assert tensor.dtype == dtype, "the number format of the shape"
     assert slots.dtype == torch.int32, "slots are int32"
 
 
@@ -266,7 +266,7 @@ def _rules(
     return Rules(
         kv_heads=shape.num_kv_heads,
         group=shape.num_heads // shape.num_kv_heads,
-        token_bytes=2 * shape.num_kv_heads * shape.head_dim * shape.dtype.itemsize,
+        token_bytes=2 * shape.num_kv_heads * shape.head_dim * shape.kept.itemsize,
         own_rows=own_rows,
         few_rows=max(own_rows, 16 // group),
         wide_rows=min(64, 128 // group),

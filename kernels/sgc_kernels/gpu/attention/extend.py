@@ -16,6 +16,8 @@ import torch
 import triton
 import triton.language as tl
 
+from sgc_kernels.gpu.eight_bits import beside
+
 ITEM = 8  # int32 of an item: see `ITEM_FIELDS`
 ITEM_FIELDS = (
     "row",  # of q, the tile's first
@@ -90,11 +92,11 @@ def _walk(
         k_at = k_cache + place[:, None] * k_stride + column[None, :]
         v_at = v_cache + place[:, None] * v_stride + column[None, :]
         if HEAD_DIM == BLOCK_D:
-            k = tl.load(k_at)
-            v = tl.load(v_at)
+            k = tl.load(k_at).to(q.dtype)
+            v = tl.load(v_at).to(q.dtype)
         else:
-            k = tl.load(k_at, mask=column[None, :] < HEAD_DIM, other=0.0)
-            v = tl.load(v_at, mask=column[None, :] < HEAD_DIM, other=0.0)
+            k = tl.load(k_at, mask=column[None, :] < HEAD_DIM, other=0.0).to(q.dtype)
+            v = tl.load(v_at, mask=column[None, :] < HEAD_DIM, other=0.0).to(q.dtype)
         here = tl.load(slots + tl.minimum(at + BLOCK_N + key, end - 1))
         scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
         if MASKED:
@@ -161,7 +163,7 @@ def _extend(
     live = (token < tokens)[:, None] & (column < HEAD_DIM)[None, :]
     q += row * q_stride
     q_at = q + token[:, None] * q_stride + head[:, None] * q_head_stride + column[None, :]
-    queries = tl.load(q_at, mask=live, other=0.0)
+    queries = beside(tl.load(q_at, mask=live, other=0.0), k_cache)
     k_cache += kv_head * k_head_stride
     v_cache += kv_head * v_head_stride
 

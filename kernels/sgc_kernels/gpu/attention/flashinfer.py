@@ -124,7 +124,7 @@ class _FlashInferPlan:
         options = {
             "window_left": -1 if window is None else window - 1,
             "q_data_type": shape.dtype,
-            "kv_data_type": shape.dtype,
+            "kv_data_type": shape.kept,
             "sm_scale": shape.scale,
         }
         if batch.decode:

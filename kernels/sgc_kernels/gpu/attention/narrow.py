@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 from sgc_kernels.gpu.attention.parts import first_seen, load_item
+from sgc_kernels.gpu.eight_bits import beside
 
 
 @triton.jit(do_not_specialize=["scale"])
@@ -63,6 +64,7 @@ def attend_narrow(
         mask=live[None, :] & in_dim[:, None],
         other=0.0,
     )
+    query = beside(query, k)
     top = tl.full([TILE], float("-inf"), tl.float32)
     total = tl.zeros([TILE], tl.float32)
     out = tl.zeros([DIM_PAD, TILE], tl.float32)
@@ -74,11 +76,11 @@ def attend_narrow(
         k_at = k + (where * K_STRIDE)[:, None] + d[None, :]
         v_at = v + (where * V_STRIDE)[:, None] + d[None, :]
         if DIM == DIM_PAD:
-            key = tl.load(k_at)
-            value = tl.load(v_at)
+            key = tl.load(k_at).to(query.dtype)
+            value = tl.load(v_at).to(query.dtype)
         else:
-            key = tl.load(k_at, mask=in_dim[None, :], other=0.0)
-            value = tl.load(v_at, mask=in_dim[None, :], other=0.0)
+            key = tl.load(k_at, mask=in_dim[None, :], other=0.0).to(query.dtype)
+            value = tl.load(v_at, mask=in_dim[None, :], other=0.0).to(query.dtype)
         score = tl.dot(key, query, input_precision=PRECISION)
         score = tl.where((at + token < end)[:, None], score, float("-inf"))
         if WINDOW > 0:

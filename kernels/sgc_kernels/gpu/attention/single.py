@@ -17,6 +17,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from sgc_kernels.attention.spec import AttentionShape
 from sgc_kernels.gpu.attention.parts import LOG2_E
+from sgc_kernels.gpu.eight_bits import beside, stored
 
 Table = tuple[torch.Tensor, torch.Tensor]
 
@@ -156,6 +157,8 @@ def _attend_single(
 
     live = n < GROUP
     query = _turned(qkv + (kv_head * GROUP + n) * DIM, q_norm, cos, sin, live, eps, DIM, NORM)
+    query = beside(query, k)
+    key, value = key.to(query.dtype), value.to(query.dtype)
     score = tl.dot(key, tl.trans(query), input_precision="ieee") * scale
     score = tl.where(seen[:, None], score, float("-inf"))
     top = tl.max(score, axis=0)
@@ -168,6 +171,7 @@ def _attend_single(
         slot = tl.load(table + at + token, mask=seen, other=0).to(tl.int64)
         key = tl.load(k_head + slot[:, None] * K_STRIDE, mask=seen[:, None], other=0.0)
         value = tl.load(v_head + slot[:, None] * V_STRIDE, mask=seen[:, None], other=0.0)
+        key, value = key.to(query.dtype), value.to(query.dtype)
         score = tl.dot(key, tl.trans(query), input_precision="ieee") * scale
         score = tl.where(seen[:, None], score, float("-inf"))
         new_top = tl.maximum(top, tl.max(score, axis=0))
@@ -185,6 +189,7 @@ def _attend_single(
         place = qkv + (HEADS + kv_head + one) * DIM
         new_key = _turned(place, k_norm, cos, sin, one == 0, eps, DIM, NORM)
         new_value = tl.load(place[:, None] + KV_HEADS * DIM + d[None, :])
+        new_key, new_value = stored(new_key, k), stored(new_value, v)
         tl.store(k_head + new_slot * K_STRIDE, new_key)
         tl.store(v_head + new_slot * V_STRIDE, new_value)
         own = tl.sum(query.to(tl.float32) * new_key.to(tl.float32), axis=1) * scale

@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 from sgc_kernels.gpu.attention.parts import first_seen, load_item
+from sgc_kernels.gpu.eight_bits import beside
 
 
 @triton.jit(do_not_specialize=["scale"])
@@ -59,6 +60,7 @@ def attend_wide(
         mask=live[:, None] & in_dim[None, :],
         other=0.0,
     )
+    query = beside(query, k)
     # Tokens behind the end read the last one's slot again: no other slot may be touched.
     token = tl.arange(0, TOKENS)
     table = slots + tl.load(starts + row)
@@ -74,9 +76,9 @@ def attend_wide(
         k_at = k + (where * K_STRIDE)[:, None] + d[None, :]
         v_at = v + (where * V_STRIDE)[:, None] + d[None, :]
         if DIM == DIM_PAD:
-            key = tl.load(k_at)
+            key = tl.load(k_at).to(query.dtype)
         else:
-            key = tl.load(k_at, mask=in_dim[None, :], other=0.0)
+            key = tl.load(k_at, mask=in_dim[None, :], other=0.0).to(query.dtype)
         score = tl.dot(query, tl.trans(key), input_precision=PRECISION)
         score = tl.where((at + token < end)[None, :], score, float("-inf"))
         if WINDOW > 0:
@@ -91,9 +93,9 @@ def attend_wide(
         total = total * fade + tl.sum(p, axis=1)
         out = out * fade[:, None]
         if DIM == DIM_PAD:
-            value = tl.load(v_at)
+            value = tl.load(v_at).to(query.dtype)
         else:
-            value = tl.load(v_at, mask=in_dim[None, :], other=0.0)
+            value = tl.load(v_at, mask=in_dim[None, :], other=0.0).to(query.dtype)
         out = tl.dot(p.to(value.dtype), value, out, input_precision=PRECISION)
         top = new_top
 
