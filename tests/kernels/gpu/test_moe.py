@@ -48,11 +48,13 @@ def exact(x: torch.Tensor, experts: Experts, chosen: torch.Tensor) -> torch.Tens
     shares = (x @ experts.router.double().T).softmax(-1).gather(1, chosen.long())
     if experts.renormalise:
         shares = shares / shares.sum(-1, keepdim=True)
-    inner = torch.einsum("th,tkwh->tkw", x, experts.gate_up.double()[chosen.long()])
-    gate, up = inner.chunk(2, dim=-1)
-    silu = torch.nn.functional.silu(gate) * up
-    outer = torch.einsum("tkw,tkhw->tkh", silu, experts.down.double()[chosen.long()])
-    return torch.einsum("tkh,tk->th", outer, shares)
+    out = torch.zeros_like(x)
+    for expert in range(experts.router.shape[0]):
+        token, place = (chosen == expert).nonzero(as_tuple=True)
+        gate, up = (x[token] @ experts.gate_up[expert].double().T).chunk(2, dim=-1)
+        outer = (torch.nn.functional.silu(gate) * up) @ experts.down[expert].double().T
+        out.index_add_(0, token, outer * shares[token, place, None])
+    return out
 
 
 def check(out: torch.Tensor, expected: torch.Tensor) -> None:
