@@ -68,8 +68,7 @@ class RowSteps:
         rows, shape, device = model.kernels.rows, model.shape, model.device
         assert rows.attention is not None, "attention has a form for rows"
         self._prepare = rows.prepare_step
-        # Keys and values in other numbers are for the kernels of rows.
-        self._chain = single_chain(model) if kv.k[0].dtype == model.dtype else None
+        self._chain = single_chain(model)
         self._windows = {
             window: rows.attention(shape, padded(max_tokens), device, self._bound(window))
             for window in dict.fromkeys(model.config.windows)

@@ -183,6 +183,7 @@ def load_engine(
         kept_in,
         options.attention,
         options.deterministic,
+        options.kv_dtype,
     )
     model = loaded.model
     try:

@@ -18,6 +18,7 @@ from sgc_runtime.model.config_gguf import read_gguf_config
 from sgc_runtime.model.config_hf import read_hf_config
 from sgc_runtime.model.devices import find_device, use_device
 from sgc_runtime.model.gguf_file import open_gguf
+from sgc_runtime.model.kv_range import check_kv_dtype, keep_in_eight_bits
 from sgc_runtime.model.llama import LayerWeights, LlamaModel, ModelWeights
 from sgc_runtime.model.mlp import DenseMlp, Mlp, MoeMlp
 from sgc_runtime.model.number_format import pick_dtype
@@ -48,6 +49,7 @@ def load_model(
     kept_in: Path | None = None,
     attention: str = "auto",
     deterministic: bool = False,
+    kv_dtype: str = "auto",
 ) -> LoadedModel:
     """Load a Hugging Face directory or a `.gguf` file.
 
@@ -59,6 +61,7 @@ def load_model(
         kept_in: a directory for a copy of converted weights, which later processes map instead
             of converting again; see `Converted`.
         attention, deterministic: see `select_kernels`.
+        kv_dtype: `fp8`: keys and values in 8 bits, see `keep_in_eight_bits`; `auto`: in `dtype`.
 
     Raises:
         ModelError: the model is missing, damaged, incomplete or of an unsupported kind, or the
@@ -68,6 +71,7 @@ def load_model(
     where = find_device(device)
     use_device(where)
     number_format = pick_dtype(dtype, where)
+    check_kv_dtype(kv_dtype, where)
     config, source = _open(place)
     check_sizes(config, place)
     check_weights(config, source)
@@ -88,6 +92,8 @@ def load_model(
     # Beside the first calls, which are not to wait for the disk; not lost when the process ends.
     threading.Thread(target=products.converted.save, name="sgc-keep", daemon=False).start()
     model = LlamaModel(config, loaded, kernels, number_format, where)
+    if kv_dtype == "fp8":
+        keep_in_eight_bits(model)
     return LoadedModel(model, config, _name(place))
 
 
