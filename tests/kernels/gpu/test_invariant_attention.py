@@ -20,7 +20,7 @@ from sgc_kernels.gpu.attention.invariant import Form, InvariantAttention, Invari
 from sgc_kernels.gpu.attention.shared import depth_first_order, neighbour_lcp
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SMALL = Form(lines=64, keys=16, chunk=32, warps=4, stages=2)
+SMALL = Form(lines=64, chunk=16, warps=4, stages=2)
 pytestmark = pytest.mark.usefixtures("products_in_order")
 
 Token = tuple[int, int]  # sequence, position

@@ -8,6 +8,8 @@ gets the same bits from either, beside whichever others, in one piece or in many
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,7 @@ import torch
 
 from sgc_kernels.attention.spec import AttentionMeta, AttentionPlan, AttentionShape
 from sgc_kernels.gpu.attention.decode import Buffers
+from sgc_kernels.gpu.attention.extend import is_wide
 from sgc_kernels.gpu.attention.invariant_kernels import attend_chunks, merge_chunks
 from sgc_kernels.gpu.attention.invariant_plan import ChunkPlan, Longs, Rules, plan_rows
 from sgc_kernels.gpu.attention.items import Launch, round_up
@@ -25,7 +28,7 @@ from sgc_kernels.gpu.attention.plan import Ints, Plan
 from sgc_kernels.gpu.attention.shared import shared_among
 from sgc_kernels.gpu.device import multiprocessors
 
-_PROGRAMS = 6  # items a multiprocessor, so that those which end early matter little
+_PROGRAMS = 2  # that a multiprocessor holds
 _PARTS_A_ROW = 8
 _MOST_PARTIALS = 8192  # of a step that is not in a graph, by 4 bytes x heads x head size
 
@@ -35,8 +38,7 @@ class Form:
     """What is fixed for a model; another form gives other bits."""
 
     lines: int  # of a tile: tokens x query heads of a key head
-    keys: int  # of a block
-    chunk: int  # keys; blocks divide it
+    chunk: int  # keys
     warps: int
     stages: int
 
@@ -59,12 +61,12 @@ class _Tables:
 def choose_form(dtype: torch.dtype, head_dim: int) -> Form:
     """The form for a number format and head size."""
     if dtype == torch.float32:  # exact products run outside the matrix units
-        return Form(lines=16, keys=32, chunk=256, warps=4, stages=2)
+        return Form(lines=16, chunk=32, warps=4, stages=2)
     if head_dim <= 64:
-        return Form(lines=64, keys=64, chunk=256, warps=4, stages=3)
+        return Form(lines=64, chunk=64, warps=4, stages=3)
     if head_dim <= 128:
-        return Form(lines=64, keys=64, chunk=256, warps=4, stages=2)
-    return Form(lines=64, keys=32, chunk=256, warps=8, stages=2)
+        return Form(lines=64, chunk=64, warps=4, stages=2)
+    return Form(lines=64, chunk=32, warps=8, stages=2)
 
 
 def _rules(
@@ -285,28 +287,50 @@ def _launch(
         "CHUNK": form.chunk,
     }
     partials = (tables.partial, tables.tops, tables.totals)
-    splits, folds = (tables.splits, launch.few, False), (tables.folds, launch.own, True)
-    for items, count, adds in (splits, folds):
-        if count == 0:
-            continue
+
+    def attend(items: torch.Tensor, count: int, folds: bool) -> None:
         attend_chunks[(count * shape.num_kv_heads,)](
             q, k_cache, v_cache, tables.slots, tables.starts, tables.lens, items, tables.places,
             *partials, out, shape.scale * LOG2_E,
             q.stride(0), k_cache.stride(0), v_cache.stride(0), out.stride(0),
             KV_HEADS=shape.num_kv_heads,
             LINES=form.lines,
-            KEYS=form.keys,
             STAGES=form.stages,
             PRECISION="ieee" if shape.dtype == torch.float32 else "tf32",
-            FOLDS=adds,
+            WIDE=is_wide(k_cache, v_cache),
+            FOLDS=folds,
             num_warps=form.warps,
             **model,
         )  # fmt: skip
-    if launch.few == 0 or launch.rows == 0:
+
+    with _beside(q.device, launch):
+        if launch.own:
+            attend(tables.folds, launch.own, True)
+    if launch.few == 0:
         return
+    attend(tables.splits, launch.few, False)
+    _join(q.device, launch)
     some_heads = 1 if launch.rows <= 16 else 4
     merge_chunks[(-(-shape.num_heads // some_heads), launch.rows)](
         *partials, tables.lens, tables.places, out, out.stride(0),
         SOME_HEADS=some_heads, AT_ONCE=8 if some_heads == 1 else 4, num_warps=1,
         **model,
     )  # fmt: skip
+
+
+def _beside(device: torch.device, launch: Launch) -> contextlib.AbstractContextManager[object]:
+    """Work for a second stream, where there is some for the current one, too."""
+    if device.type == "cpu" or not launch.own or not launch.few:
+        return contextlib.nullcontext()
+    _side(device).wait_stream(torch.cuda.current_stream(device))
+    return torch.cuda.stream(_side(device))
+
+
+def _join(device: torch.device, launch: Launch) -> None:
+    if device.type != "cpu" and launch.own:
+        torch.cuda.current_stream(device).wait_stream(_side(device))
+
+
+@functools.cache
+def _side(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]

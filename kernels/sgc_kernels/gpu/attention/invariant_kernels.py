@@ -1,17 +1,19 @@
 """Attention whose result for a token depends on that token's context alone, in Triton.
 
 The keys of a context are cut into chunks at fixed places. A token's result is the sum over its
-chunks in order, each with an online softmax of its own that goes through blocks in order. Whoever
-computes a chunk, beside whichever other tokens, does the same operations with the same operands:
-lines of a tile know nothing of each other, keys that a line does not see change no bit of it, and
-chunks are put together by the same function in a program's registers and in the merge. Fused
-multiplications and additions are written out, so that no compiler chooses them.
+chunks in order, each with a softmax of its own. Whoever computes a chunk, beside whichever other
+tokens, does the same operations with the same operands: lines of a tile know nothing of each other,
+keys that a line does not see change no bit of it, and chunks are put together by the same function
+in a program's registers and in the merge. Fused multiplications and additions are written out, so
+that no compiler chooses them.
 """
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
+
+from sgc_kernels.gpu.eight_bits import beside
 
 
 @triton.jit
@@ -21,10 +23,12 @@ def _load_kv(
     stride: tl.tensor,
     DIM: tl.constexpr,
     DIM_PAD: tl.constexpr,
+    WIDE: tl.constexpr,
 ) -> tl.tensor:
     """Keys or values of some slots, `[KEYS, DIM_PAD]`."""
     d = tl.arange(0, DIM_PAD)
-    place = cache + (slot.to(tl.int64) * stride)[:, None] + d[None, :]
+    row = slot.to(tl.int64) if WIDE else slot
+    place = cache + (row * stride)[:, None] + d[None, :]
     if DIM == DIM_PAD:
         found = tl.load(place)
     else:
@@ -69,7 +73,6 @@ def _walk(
     length: tl.tensor,
     number: tl.tensor,
     head: tl.tensor,
-    live: tl.tensor,
     partial: tl.tensor,
     tops: tl.tensor,
     totals: tl.tensor,
@@ -80,52 +83,43 @@ def _walk(
     DIM: tl.constexpr,
     DIM_PAD: tl.constexpr,
     WINDOW: tl.constexpr,
-    KEYS: tl.constexpr,
     CHUNK: tl.constexpr,
     STAGES: tl.constexpr,
     PRECISION: tl.constexpr,
+    WIDE: tl.constexpr,
     MASKED: tl.constexpr,
     FOLDS: tl.constexpr,
 ) -> tuple[tl.tensor, ...]:
-    """Blocks of KEYS keys from `start` to `stop`, of an item that goes on to `end`."""
-    key = tl.arange(0, KEYS)
+    """Chunks from key `start` to `stop`, of an item that goes on to `end`; `acc`, `top` and
+    `total` are those of the last one, which the sum does not hold yet."""
+    key = tl.arange(0, CHUNK)
     d = tl.arange(0, DIM_PAD)
-    # The next block's slots are read a block ahead. Keys behind the end read the last slot again.
+    # The next chunk's slots are read a chunk ahead. Keys behind the end read the last slot again.
     slot = tl.load(table + tl.minimum(start + key, end - 1), mask=start + key * 0 < stop, other=0)
-    for at in tl.range(start, stop, KEYS, num_stages=STAGES):
-        keys = _load_kv(k, slot, k_stride, DIM, DIM_PAD)
-        values = _load_kv(v, slot, v_stride, DIM, DIM_PAD)
-        slot = tl.load(table + tl.minimum(at + KEYS + key, end - 1))
+    for at in tl.range(start, stop, CHUNK, num_stages=STAGES):
+        keys = _load_kv(k, slot, k_stride, DIM, DIM_PAD, WIDE)
+        values = _load_kv(v, slot, v_stride, DIM, DIM_PAD, WIDE)
+        slot = tl.load(table + tl.minimum(at + CHUNK + key, end - 1))
         score = tl.dot(query, tl.trans(keys), input_precision=PRECISION)
         if MASKED:
             seen = (at + key)[None, :] < length[:, None]
             if WINDOW > 0:
                 seen = seen & ((at + key)[None, :] >= (length - WINDOW)[:, None])
             score = tl.where(seen, score, float("-inf"))
-        highest = tl.maximum(top, tl.max(score, axis=1) * scale)
+        highest = tl.max(score, axis=1) * scale
         base = tl.where(highest == float("-inf"), 0.0, highest)
         weight = tl.exp2(tl.fma(score, scale, -base[:, None]))
-        fade = tl.exp2(top - base)
-        total = tl.fma(total, fade, tl.sum(weight, axis=1))
-        acc = tl.dot(
-            weight.to(values.dtype), values, acc * fade[:, None], input_precision=PRECISION
-        )
-        top = highest
-        behind = at + KEYS
-        if (behind % CHUNK == 0) | (behind >= end):
-            if FOLDS:
-                sum_acc, sum_top, sum_total = _add(sum_acc, sum_top, sum_total, acc, top, total)
-            else:
-                chunk = at // CHUNK
-                there = live & (chunk * CHUNK < length)
-                place = (number + chunk).to(tl.int64) * HEADS + head
-                place_d = (place * DIM)[:, None] + d[None, :]
-                tl.store(partial + place_d, acc, mask=there[:, None] & (d < DIM)[None, :])
-                tl.store(tops + place, top, mask=there)
-                tl.store(totals + place, total, mask=there)
-            acc = tl.zeros_like(acc)
-            top = tl.full(top.shape, float("-inf"), tl.float32)
-            total = tl.zeros_like(total)
+        if FOLDS:  # the chunk before, whose last product has run meanwhile
+            sum_acc, sum_top, sum_total = _add(sum_acc, sum_top, sum_total, acc, top, total)
+        top, total = highest, tl.sum(weight, axis=1)
+        acc = tl.dot(weight.to(values.dtype), values, input_precision=PRECISION)
+        if not FOLDS:
+            there = at < length
+            place = (number + at // CHUNK).to(tl.int64) * HEADS + head
+            place_d = (place * DIM)[:, None] + d[None, :]
+            tl.store(partial + place_d, acc, mask=there[:, None] & (d < DIM)[None, :])
+            tl.store(tops + place, top, mask=there)
+            tl.store(totals + place, total, mask=there)
     return acc, top, total, sum_acc, sum_top, sum_total
 
 
@@ -154,10 +148,10 @@ def attend_chunks(
     DIM_PAD: tl.constexpr,
     WINDOW: tl.constexpr,  # 0: none
     LINES: tl.constexpr,  # of a tile: tokens x query heads of a key head
-    KEYS: tl.constexpr,
     CHUNK: tl.constexpr,
     STAGES: tl.constexpr,
     PRECISION: tl.constexpr,
+    WIDE: tl.constexpr,  # places in the caches need 64 bits
     FOLDS: tl.constexpr,  # chunks are put together; else each is a partial result
 ) -> None:
     """Program: an item for one key head."""
@@ -185,35 +179,36 @@ def attend_chunks(
     d = tl.arange(0, DIM_PAD)
     live = member[:, None] & (d < DIM)[None, :]
     query_at = row.to(tl.int64) * q_stride + head * DIM
-    query = tl.load(q + query_at[:, None] + d[None, :], mask=live, other=0.0)
+    query = beside(tl.load(q + query_at[:, None] + d[None, :], mask=live, other=0.0), k)
     k += kv_head * DIM
     v += kv_head * DIM
 
+    # Lines without a token see no key.
     acc = tl.zeros((LINES, DIM_PAD), tl.float32)
     top = tl.full((LINES,), float("-inf"), tl.float32)
     total = tl.zeros((LINES,), tl.float32)
     sum_acc, sum_top, sum_total = acc, top, total
     least = tl.min(tl.where(member, length, 2147483647), axis=0)
     number = base + 1 - folded
-    whole = start
     if WINDOW > 0:
-        whole = tl.maximum(start, (least - WINDOW) // KEYS * KEYS)
-        start = whole
-    elif FOLDS:  # keys that every line sees
-        whole = start + tl.maximum(tl.minimum(least, end) - start, 0) // KEYS * KEYS
+        start = tl.maximum(start, (least - WINDOW) // CHUNK * CHUNK)
+    whole = start
+    if FOLDS and WINDOW == 0:  # keys that every line sees
+        whole = start + tl.maximum(tl.minimum(least, end) - start, 0) // CHUNK * CHUNK
         acc, top, total, sum_acc, sum_top, sum_total = _walk(
             acc, top, total, sum_acc, sum_top, sum_total,
-            query, k, v, table, start, whole, end, length, number, head, member,
+            query, k, v, table, start, whole, end, length, number, head,
             partial, tops, totals, scale, k_stride, v_stride,
-            HEADS, DIM, DIM_PAD, WINDOW, KEYS, CHUNK, STAGES, PRECISION, False, FOLDS,
+            HEADS, DIM, DIM_PAD, WINDOW, CHUNK, STAGES, PRECISION, WIDE, False, FOLDS,
         )  # fmt: skip
     acc, top, total, sum_acc, sum_top, sum_total = _walk(
         acc, top, total, sum_acc, sum_top, sum_total,
-        query, k, v, table, whole, end, end, length, number, head, member,
+        query, k, v, table, whole, end, end, length, number, head,
         partial, tops, totals, scale, k_stride, v_stride,
-        HEADS, DIM, DIM_PAD, WINDOW, KEYS, CHUNK, STAGES, PRECISION, True, FOLDS,
+        HEADS, DIM, DIM_PAD, WINDOW, CHUNK, STAGES, PRECISION, WIDE, True, FOLDS,
     )  # fmt: skip
     if FOLDS:
+        sum_acc, sum_top, sum_total = _add(sum_acc, sum_top, sum_total, acc, top, total)
         final = member & (base < 0)
         result = sum_acc / tl.where(sum_total > 0.0, sum_total, 1.0)[:, None]
         out_at = (row.to(tl.int64) * out_stride + head * DIM)[:, None] + d[None, :]

@@ -13,6 +13,7 @@ its first partial result (-1: a fold gives the final result) and how many chunks
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 # Columns of a span.
 _FIRST, _COUNT, _START, _END, _ROOT = range(5)
+_FEW_WAVES = 0.6  # of the work of a program: longer spans run in too few waves to end evenly
+_PIECES = 3  # items that a program takes one after the other, where spans are cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Rules:
     rows: int  # of a tile, at most
     chunk: int  # keys
     kv_heads: int
-    programs: int  # that fill the GPU well
+    programs: int  # that run at once
     max_items: int  # of each kind
     max_partials: int
     window: int | None = None
@@ -91,7 +94,7 @@ def plan_rows(
                 return plan
             if size >= longest:
                 break
-            size *= 2
+            size = 2 * size
     raise AssertionError("more rows than the buffers hold")
 
 
@@ -194,9 +197,13 @@ def _tree(
 
 
 def _piece(rules: Rules, spans: Longs) -> int:
-    """Keys of an item, in whole chunks."""
-    total = int((spans[:, _END] - spans[:, _START]).sum()) * rules.kv_heads
-    return max(1, -(-total // (rules.programs * rules.chunk))) * rules.chunk
+    """Keys of an item, in whole chunks: as many as the longest span has, where programs end at
+    about the same time nevertheless; parts of a span cost a partial result a chunk."""
+    length = spans[:, _END] - spans[:, _START]
+    even = int(length.sum()) * rules.kv_heads / rules.programs
+    long = int((length > _FEW_WAVES * even).sum()) * rules.kv_heads
+    size = int(length.max(initial=0)) if 2 * long < rules.programs else even / _PIECES
+    return max(1, math.ceil(size / rules.chunk)) * rules.chunk
 
 
 def _assemble(rules: Rules, spans: Longs, ends: Longs, size: int, order: Ints) -> ChunkPlan:
