@@ -97,8 +97,8 @@ def _walk(
     # The next chunk's slots are read a chunk ahead. Keys behind the end read the last slot again.
     slot = tl.load(table + tl.minimum(start + key, end - 1), mask=start + key * 0 < stop, other=0)
     for at in tl.range(start, stop, CHUNK, num_stages=STAGES):
-        keys = _load_kv(k, slot, k_stride, DIM, DIM_PAD, WIDE)
-        values = _load_kv(v, slot, v_stride, DIM, DIM_PAD, WIDE)
+        keys = _load_kv(k, slot, k_stride, DIM, DIM_PAD, WIDE).to(query.dtype)
+        values = _load_kv(v, slot, v_stride, DIM, DIM_PAD, WIDE).to(query.dtype)
         slot = tl.load(table + tl.minimum(at + CHUNK + key, end - 1))
         score = tl.dot(query, tl.trans(keys), input_precision=PRECISION)
         if MASKED:
