@@ -32,15 +32,14 @@ class Split:
 
 # Contexts up to a length, and the split for them; longer ones are left to the other kernels.
 SPLITS = ((1024, Split(16, 32)), (4096, Split(32, 64)))
-_MERGED = 16  # partial results that the merge holds at once
 
 
 @triton.jit
 def _turned(
     head: tl.tensor,
     norm: tl.tensor,
-    cos: tl.tensor,
-    sin: tl.tensor,
+    cosine: tl.tensor,
+    sine: tl.tensor,
     live: tl.tensor,
     eps: tl.tensor,
     DIM: tl.constexpr,
@@ -59,9 +58,7 @@ def _turned(
         y = (y.to(tl.float32) * factor).to(kind).to(tl.float32)
         y = y * tl.load(norm + other).to(tl.float32)[None, :]
         x, y = x.to(kind), y.to(kind)
-    cosine = tl.load(cos + d).to(tl.float32)[None, :]
-    sine = tl.load(sin + d).to(tl.float32)[None, :]
-    return (x.to(tl.float32) * cosine + y.to(tl.float32) * sine).to(kind)
+    return (x.to(tl.float32) * cosine[None, :] + y.to(tl.float32) * sine[None, :]).to(kind)
 
 
 @triton.jit
@@ -74,32 +71,30 @@ def _merge(
     GROUP: tl.constexpr,
     TILE: tl.constexpr,
     DIM: tl.constexpr,
-    PROGRAMS: tl.constexpr,
-    AT_ONCE: tl.constexpr,
+    PARTS: tl.constexpr,
 ) -> None:
-    """Add up the partial results of a key head, AT_ONCE of them read together."""
+    """Add up the partial results of a key head, the last one first: its sum is a number."""
     d, n = tl.arange(0, DIM), tl.arange(0, TILE)
     live = n < GROUP
     both = live[:, None] & (d[None, :] < DIM)
     top = tl.full([TILE], float("-inf"), tl.float32)
     total = tl.zeros([TILE], tl.float32)
     result = tl.zeros([TILE, DIM], tl.float32)
-    for some in tl.static_range(0, PROGRAMS, AT_ONCE):
-        for part in tl.static_range(AT_ONCE):
-            number = (first + some + part) * TILE + n
-            # Past the first-level cache, which may hold lines from before they were complete.
-            weight = tl.load(sums + number, mask=live, other=0.0, cache_modifier=".cg")
-            values = tl.load(
-                partial + number[:, None] * DIM + d[None, :],
-                mask=both,
-                other=0.0,
-                cache_modifier=".cg",
-            )
-            new_top = tl.maximum(top, weight)  # the first program's is a number
-            factor, fade = tl.exp2(weight - new_top), tl.exp2(top - new_top)
-            total = total * fade + factor
-            result = result * fade[:, None] + values * factor[:, None]
-            top = new_top
+    for part in tl.static_range(PARTS):
+        number = (first + PARTS - 1 - part) * TILE + n
+        # Past the first-level cache, which may hold lines from before they were complete.
+        weight = tl.load(sums + number, mask=live, other=0.0, cache_modifier=".cg")
+        values = tl.load(
+            partial + number[:, None] * DIM + d[None, :],
+            mask=both,
+            other=0.0,
+            cache_modifier=".cg",
+        )
+        new_top = tl.maximum(top, weight)
+        factor, fade = tl.exp2(weight - new_top), tl.exp2(top - new_top)
+        total = total * fade + factor
+        result = result * fade[:, None] + values * factor[:, None]
+        top = new_top
     place = out + (kv_head * GROUP + n)[:, None] * DIM + d[None, :]
     tl.store(place, (result / total[:, None]).to(out.dtype.element_ty), mask=both)
 
@@ -117,8 +112,8 @@ def _attend_single(
     start: tl.tensor,  # [1]: the row's first entry of `slots`
     length: tl.tensor,  # [1] int32
     out_slot: tl.tensor,  # [1] int64
-    partial: tl.tensor,  # [kv heads, PROGRAMS, TILE, DIM] float32
-    sums: tl.tensor,  # [kv heads, PROGRAMS, TILE] float32: log2 of the sum of exponentials
+    partial: tl.tensor,  # [kv heads, PROGRAMS + 1, TILE, DIM] float32
+    sums: tl.tensor,  # [kv heads, PROGRAMS + 1, TILE] float32: log2 of the sum of exponentials
     done: tl.tensor,  # [kv heads] int32, 0 between calls
     out: tl.tensor,  # [heads, DIM]
     scale: tl.tensor,
@@ -132,11 +127,11 @@ def _attend_single(
     DIM: tl.constexpr,
     TOKENS: tl.constexpr,
     PROGRAMS: tl.constexpr,
-    AT_ONCE: tl.constexpr,
     WINDOW: tl.constexpr,  # 0: none
     NORM: tl.constexpr,
     PDL: tl.constexpr,
 ) -> None:
+    """Program (kv head, part): a part of the tokens before, or, the last part, the new token."""
     if PDL:
         gdc_launch_dependents()
     kv_head, program = tl.program_id(0), tl.program_id(1)
@@ -146,69 +141,68 @@ def _attend_single(
     begin = oldest // TOKENS * TOKENS + program * TOKENS
     table = slots + tl.load(start)
     k_head, v_head = k + kv_head * DIM + d[None, :], v + kv_head * DIM + d[None, :]
+    cosine, sine = tl.load(cos + d).to(tl.float32), tl.load(sin + d).to(tl.float32)
+    new_slot = tl.load(out_slot)
 
-    seen = (begin + token < old) & (begin + token >= oldest)
+    seen = (begin + token < old) & (begin + token >= oldest) & (program < PROGRAMS)
     slot = tl.load(table + begin + token, mask=seen, other=0).to(tl.int64)
     key = tl.load(k_head + slot[:, None] * K_STRIDE, mask=seen[:, None], other=0.0)
     value = tl.load(v_head + slot[:, None] * V_STRIDE, mask=seen[:, None], other=0.0)
-    new_slot = tl.load(out_slot)
     if PDL:
         gdc_wait()
 
     live = n < GROUP
-    query = _turned(qkv + (kv_head * GROUP + n) * DIM, q_norm, cos, sin, live, eps, DIM, NORM)
+    query = _turned(qkv + (kv_head * GROUP + n) * DIM, q_norm, cosine, sine, live, eps, DIM, NORM)
     query = beside(query, k)
-    key, value = key.to(query.dtype), value.to(query.dtype)
-    score = tl.dot(key, tl.trans(query), input_precision="ieee") * scale
-    score = tl.where(seen[:, None], score, float("-inf"))
-    top = tl.max(score, axis=0)
-    base = tl.where(top == float("-inf"), 0.0, top)
-    p = tl.exp2(score - base[None, :])
-    total = tl.sum(p, axis=0)
-    result = tl.dot(tl.trans(value), p.to(value.dtype), input_precision="ieee")
-    for at in tl.range(begin + PROGRAMS * TOKENS, old, PROGRAMS * TOKENS):
-        seen = at + token < old
-        slot = tl.load(table + at + token, mask=seen, other=0).to(tl.int64)
-        key = tl.load(k_head + slot[:, None] * K_STRIDE, mask=seen[:, None], other=0.0)
-        value = tl.load(v_head + slot[:, None] * V_STRIDE, mask=seen[:, None], other=0.0)
+    if program < PROGRAMS:
         key, value = key.to(query.dtype), value.to(query.dtype)
         score = tl.dot(key, tl.trans(query), input_precision="ieee") * scale
         score = tl.where(seen[:, None], score, float("-inf"))
-        new_top = tl.maximum(top, tl.max(score, axis=0))
-        base = tl.where(new_top == float("-inf"), 0.0, new_top)
+        top = tl.max(score, axis=0)
+        base = tl.where(top == float("-inf"), 0.0, top)
         p = tl.exp2(score - base[None, :])
-        fade = tl.exp2(top - base)
-        total = total * fade + tl.sum(p, axis=0)
-        result = tl.dot(
-            tl.trans(value), p.to(value.dtype), result * fade[None, :], input_precision="ieee"
-        )
-        top = new_top
-
-    if program == 0:  # which adds the new token, and keeps it
+        total = tl.sum(p, axis=0)
+        result = tl.dot(tl.trans(value), p.to(value.dtype), input_precision="ieee")
+        for at in tl.range(begin + PROGRAMS * TOKENS, old, PROGRAMS * TOKENS):
+            seen = at + token < old
+            slot = tl.load(table + at + token, mask=seen, other=0).to(tl.int64)
+            key = tl.load(k_head + slot[:, None] * K_STRIDE, mask=seen[:, None], other=0.0)
+            value = tl.load(v_head + slot[:, None] * V_STRIDE, mask=seen[:, None], other=0.0)
+            key, value = key.to(query.dtype), value.to(query.dtype)
+            score = tl.dot(key, tl.trans(query), input_precision="ieee") * scale
+            score = tl.where(seen[:, None], score, float("-inf"))
+            new_top = tl.maximum(top, tl.max(score, axis=0))
+            base = tl.where(new_top == float("-inf"), 0.0, new_top)
+            p = tl.exp2(score - base[None, :])
+            fade = tl.exp2(top - base)
+            total = total * fade + tl.sum(p, axis=0)
+            result = tl.dot(
+                tl.trans(value), p.to(value.dtype), result * fade[None, :], input_precision="ieee"
+            )
+            top = new_top
+    else:
         one = tl.arange(0, 1)
         place = qkv + (HEADS + kv_head + one) * DIM
-        new_key = _turned(place, k_norm, cos, sin, one == 0, eps, DIM, NORM)
+        new_key = _turned(place, k_norm, cosine, sine, one == 0, eps, DIM, NORM)
         new_value = tl.load(place[:, None] + KV_HEADS * DIM + d[None, :])
         new_key, new_value = stored(new_key, k), stored(new_value, v)
         tl.store(k_head + new_slot * K_STRIDE, new_key)
         tl.store(v_head + new_slot * V_STRIDE, new_value)
-        own = tl.sum(query.to(tl.float32) * new_key.to(tl.float32), axis=1) * scale
-        most = tl.maximum(top, own)
-        less, share = tl.exp2(top - most), tl.exp2(own - most)
-        total = total * less + share
-        result = result * less[None, :] + tl.trans(new_value.to(tl.float32)) * share[None, :]
-        top = most
+        top = tl.sum(query.to(tl.float32) * new_key.to(tl.float32), axis=1) * scale
+        total = tl.full([TILE], 1.0, tl.float32)
+        result = tl.trans(new_value.to(tl.float32)) * total[None, :]
 
-    number = (kv_head * PROGRAMS + program) * TILE + n
+    number = (kv_head * (PROGRAMS + 1) + program) * TILE + n
     known = total > 0.0
     whole = tl.where(known, total, 1.0)
-    tl.store(partial + number[None, :] * DIM + d[:, None], result / whole[None, :])
-    tl.store(sums + number, tl.where(known, top + tl.log2(whole), float("-inf")))
+    both = live[None, :] & (d[:, None] < DIM)
+    tl.store(partial + number[None, :] * DIM + d[:, None], result / whole[None, :], mask=both)
+    tl.store(sums + number, tl.where(known, top + tl.log2(whole), float("-inf")), mask=live)
     tl.debug_barrier()
-    if tl.atomic_add(done + kv_head, 1, sem="acq_rel") == PROGRAMS - 1:
+    if tl.atomic_add(done + kv_head, 1, sem="acq_rel") == PROGRAMS:
         tl.store(done + kv_head, 0)
-        first = kv_head * PROGRAMS
-        _merge(partial, sums, out, first, kv_head, GROUP, TILE, DIM, PROGRAMS, AT_ONCE)
+        first = kv_head * (PROGRAMS + 1)
+        _merge(partial, sums, out, first, kv_head, GROUP, TILE, DIM, PROGRAMS + 1)
 
 
 def can_attend(shape: AttentionShape) -> bool:
@@ -229,7 +223,7 @@ class SingleAttention:
         group = shape.num_heads // shape.num_kv_heads
         self._tile = max(8, triton.next_power_of_2(group))
         most = max(split.programs for _, split in SPLITS)
-        size = (shape.num_kv_heads, most, self._tile)
+        size = (shape.num_kv_heads, most + 1, self._tile)
         self._partial = torch.empty((*size, shape.head_dim), dtype=torch.float32, device=device)
         self._sums = torch.empty(size, dtype=torch.float32, device=device)
         self._done = torch.zeros(shape.num_kv_heads, dtype=torch.int32, device=device)
@@ -268,7 +262,7 @@ class SingleAttention:
         assert qkv.shape[0] == 1, "one token"
         out = qkv.new_empty(1, shape.num_heads * shape.head_dim)
         options = {"launch_pdl": True} if pdl else {}
-        _attend_single[(shape.num_kv_heads, split.programs)](
+        _attend_single[(shape.num_kv_heads, split.programs + 1)](
             qkv,
             *table,
             *(norms or (None, None)),
@@ -293,7 +287,6 @@ class SingleAttention:
             DIM=shape.head_dim,
             TOKENS=split.tokens,
             PROGRAMS=split.programs,
-            AT_ONCE=min(_MERGED, split.programs),
             WINDOW=window or 0,
             NORM=norms is not None,
             PDL=pdl,
