@@ -61,7 +61,7 @@ class BackendSettings:
     graph_memory: str | None = _setting(
         None, "on a GPU: what recorded steps may take, for example 1GB", "SIZE"
     )
-    max_graph_tokens: int = _setting(256, "on a GPU: record steps of up to so many tokens", "N")
+    max_graph_tokens: int = _setting(512, "on a GPU: record steps of up to so many tokens", "N")
     mixed_tokens: int | None = _setting(
         None, "prompt tokens that a step computes at most while others generate", "N"
     )

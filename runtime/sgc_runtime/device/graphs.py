@@ -15,6 +15,9 @@ from sgc_kernels.gpu.attention.items import Launch
 _LOG = logging.getLogger("sgc")
 SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 _STEP = 64  # between sizes above
+# What the driver takes for a graph of some 400 kernels (8 MB on an H200). It cannot be read: what
+# the device has free changes with other processes, too.
+_DRIVER_BYTES = 8 << 20
 
 Body = Callable[[], torch.Tensor]
 
@@ -84,7 +87,7 @@ class CudaRecorder:
         self.bytes_taken = 0
 
     def record(self, body: Body) -> Recorded:
-        before = self._free()
+        before = torch.cuda.memory_reserved(self._device)
         graph = torch.cuda.CUDAGraph()
         main = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(main)
@@ -102,12 +105,9 @@ class CudaRecorder:
             if collects:
                 gc.enable()
         main.wait_stream(self._stream)
-        self.bytes_taken += max(0, before - self._free())
+        taken = torch.cuda.memory_reserved(self._device) - before
+        self.bytes_taken += max(0, taken) + _DRIVER_BYTES
         return _Graph(graph, result)
-
-    def _free(self) -> int:
-        free, _ = torch.cuda.mem_get_info(self._device)
-        return int(free)
 
 
 @dataclass(slots=True)

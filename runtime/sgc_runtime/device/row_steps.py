@@ -69,6 +69,7 @@ class RowSteps:
         assert rows.attention is not None, "attention has a form for rows"
         self._prepare = rows.prepare_step
         self._chain = single_chain(model)
+        self._turn = 0
         self._windows = {
             window: rows.attention(shape, padded(max_tokens), device, self._bound(window))
             for window in dict.fromkeys(model.config.windows)
@@ -99,7 +100,7 @@ class RowSteps:
             length = int(numbers[0, POSITION]) + 1
             split = self._chain.split(min(length + ROOM, self._table.max_context))
             if split is not None:
-                logits = self._chain.logits(self._single(numbers, self._chain, split))
+                logits = self._single(numbers, self._chain, split)
                 return logits if wanted is None else logits[: len(wanted)]
         hidden = self._rows(numbers)
         if wanted is not None:
@@ -128,11 +129,13 @@ class RowSteps:
         return result[:tokens]
 
     def _single(self, numbers: Ints, chain: SingleChain, split: Hashable) -> torch.Tensor:
-        """`[1, hidden]` of the chain, likewise."""
+        """`[1, vocab]` of the chain, in one of two places by turns: those of the step before are
+        looked at yet."""
         self._send(numbers, 1)
         if self.graphs is None:
             return self._chain_body(chain, split)
-        key = (1, "chain", split)
+        self._turn = 1 - self._turn
+        key = (1, "chain", split, self._turn)
         recorded = self.graphs.find(key, [])
         if recorded is not None:
             recorded.replay()
@@ -161,7 +164,7 @@ class RowSteps:
         return self._model.hidden(step.ids, step.positions, step.out_slots, plan, self._kv)
 
     def _chain_body(self, chain: SingleChain, split: Hashable) -> torch.Tensor:
-        return chain.hidden(self._prepared(1), self._table.table.view(-1), self._kv, split)
+        return chain.logits(self._prepared(1), self._table.table.view(-1), self._kv, split)
 
     def _prepared(self, size: int) -> StepTensors:
         table, step = self._table, self._step.first(size)

@@ -72,7 +72,7 @@ class DeviceOptions:
     padding_slot: int
     graphs: bool = True
     graph_bytes: int = 1 << 30
-    max_graph_tokens: int = 256
+    max_graph_tokens: int = 512
 
 
 class DeviceRunner:

@@ -84,7 +84,7 @@ class EngineOptions:
     overlap: bool | None = None
     graphs: bool = True
     graph_memory: int | str | None = None
-    max_graph_tokens: int = 256
+    max_graph_tokens: int = 512
     process: str = "auto"
     profile: bool = False
 

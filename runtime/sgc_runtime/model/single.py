@@ -39,10 +39,10 @@ class SingleChain:
         """How attention over up to `length` tokens is split; None: the chain is not for so many."""
         return self._kernels.split_for(length)
 
-    def hidden(
+    def logits(
         self, step: StepTensors, slots: torch.Tensor, kv: KVTensors, split: Any
     ) -> torch.Tensor:
-        """`[1, hidden]`, for `logits`: not normalised.
+        """`[1, vocab]` float32.
 
         Args:
             step: of one token.
@@ -55,16 +55,12 @@ class SingleChain:
         x = weights.embedding.index_select(0, step.ids)
         for index, layer in enumerate(self._layers):
             x = self._layer(index, layer, x, table, step, slots, kv, split)
-        return x
-
-    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """`[1, vocab]` float32."""
-        model = self._model
-        head = model.weights.head
+        head = weights.head
         assert isinstance(head, PlainLinear)
         out = torch.empty(1, model.config.vocab_size, dtype=torch.float32, device=model.device)
-        norm = (model.weights.norm, model.config.rms_eps)
-        return self._kernels.fused_linear(hidden, head.weight, norm=norm, out=out)
+        own = (weights.norm, model.config.rms_eps)
+        fused = self._kernels.fused_linear
+        return fused(x, head.weight, norm=own, out=out, pdl=self._kernels.pdl)
 
     def _layer(
         self,

@@ -154,8 +154,8 @@ def _attend_single(
     live = n < GROUP
     query = _turned(qkv + (kv_head * GROUP + n) * DIM, q_norm, cosine, sine, live, eps, DIM, NORM)
     query = beside(query, k)
+    key, value = key.to(query.dtype), value.to(query.dtype)
     if program < PROGRAMS:
-        key, value = key.to(query.dtype), value.to(query.dtype)
         score = tl.dot(key, tl.trans(query), input_precision="ieee") * scale
         score = tl.where(seen[:, None], score, float("-inf"))
         top = tl.max(score, axis=0)
