@@ -44,6 +44,7 @@ class Host:
         self._parent = parent
         self._loop = asyncio.get_running_loop()
         self._outbox: list[bytes] = []
+        self._texts: list[Any] = []  # numbers and pieces in turn, behind the outbox
         self._backend: LocalBackend | None = None
         self._streams: dict[int, _Stream] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -79,11 +80,26 @@ class Host:
         self._loop.call_later(_LOOK_S, self._look)
 
     def _post(self, *message: Any) -> None:
-        if not self._outbox:
-            self._loop.call_soon(self._flush)
+        self._flush_soon()
+        self._lay_down_texts()
         self._outbox.append(packed(*message))
 
+    def _post_text(self, number: int, piece: str) -> None:
+        """A step gives a piece to each call that streams: they go as one message."""
+        self._flush_soon()
+        self._texts += (number, piece)
+
+    def _lay_down_texts(self) -> None:
+        if self._texts:
+            self._outbox.append(packed("texts", self._texts))
+            self._texts = []
+
+    def _flush_soon(self) -> None:
+        if not self._outbox and not self._texts:
+            self._loop.call_soon(self._flush)
+
     def _flush(self) -> None:
+        self._lay_down_texts()
         messages, self._outbox = self._outbox, []
         if messages:
             self._channel.send(messages)
@@ -115,7 +131,7 @@ class Host:
     # -- what is answered -----------------------------------------------------------------------
 
     def on_call(self, number: int, stream: int, unsent: Texts, plain: Plain) -> None:
-        call = call_of(plain, lambda piece: self._post("text", number, piece))
+        call = call_of(plain, lambda piece: self._post_text(number, piece))
         self._load_once()
         self._begin(number, self._grown(stream, unsent), self._generate, call)
 

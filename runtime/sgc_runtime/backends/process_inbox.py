@@ -24,8 +24,6 @@ from sgc_ir.errors import BackendError
 from sgc_runtime.backends.process_channel import Channel
 from sgc_runtime.backends.process_messages import error_of, plain_error
 
-_ANSWERS = ("done", "failed", "text")
-
 
 class Asked:
     """Somebody who waits for an answer on the running event loop.
@@ -175,18 +173,24 @@ class Inbox:
     def _sort(self, messages: Sequence[Any], here: asyncio.AbstractEventLoop | None) -> None:
         mail: _Mail = {}
         for what, *content in messages:
-            if what not in _ANSWERS:
+            if what == "texts":
+                (texts,) = content
+                for number, piece in zip(texts[::2], texts[1::2], strict=True):
+                    self._answer(mail, "text", number, piece)
+            elif what in ("done", "failed"):
+                self._answer(mail, what, *content)
+            else:
                 self._note(what, *content)
-                continue
-            number, answer = content
-            asked = self._asked.get(number)
-            if isinstance(asked, Asked):
-                mail.setdefault(asked.loop, []).append((asked, what, answer))
-            elif asked is not None:
-                self.forget(number)
-                _settle(asked, what, answer)
         for loop, letters in mail.items():
             self._post(loop, letters, loop is not here)
+
+    def _answer(self, mail: _Mail, what: str, number: int, content: Any) -> None:
+        asked = self._asked.get(number)
+        if isinstance(asked, Asked):
+            mail.setdefault(asked.loop, []).append((asked, what, content))
+        elif asked is not None:
+            self.forget(number)
+            _settle(asked, what, content)
 
     def _post(
         self, loop: asyncio.AbstractEventLoop, letters: Sequence[_Letter], wake: bool = True

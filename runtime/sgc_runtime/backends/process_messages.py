@@ -2,7 +2,7 @@
 
 To the engine: `start` (model, options, level of log lines), `call` (a gen or select) and `restore`
 with the text that has come to their stream, `fork`, `hint` and `drop` for streams, `cancel`,
-`load`, `identity`, `stats`, `close`. From it: `text` of a call that streams, `done` with an answer,
+`load`, `identity`, `stats`, `close`. From it: `texts` of calls that stream, `done` with an answer,
 `failed` with an error, `loaded`, `log` and `bye`. Whatever has an answer carries a number, by which
 that is known.
 """
