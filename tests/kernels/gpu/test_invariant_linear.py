@@ -17,7 +17,12 @@ from sgc_kernels.linear import float32_product
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BOUND = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
-SMALL = (Tile(16, 16, 16, 4, 2), Tile(32, 16, 32, 4, 2), Tile(16, 64, 64, 4, 3))
+SMALL = (
+    Tile(16, 16, 16, 4, 2),
+    Tile(32, 16, 32, 4, 2),
+    Tile(16, 64, 64, 4, 3, swap=True),
+    Tile(32, 16, 16, 4, 2, tma=True),
+)
 pytestmark = pytest.mark.usefixtures("products_in_order")
 
 
@@ -88,7 +93,8 @@ def test_many_rows_on_a_gpu(outs: int, width: int, dtype: torch.dtype) -> None:
     from sgc_kernels.gpu import invariant_linear as module
 
     exact = dtype == torch.float32
-    check(1500, outs, width, dtype, module._EXACT_TILES if exact else module._TILES)
+    tiles = module._EXACT_TILES if exact else module._TILES
+    check(1500, outs, width, dtype, tuple(tile for tile, _ in tiles))
     x, weight, bias = make(1500, outs, width, dtype)
     right = product(x, weight, bias)
     for rows in (1, 8, 63, 64, 65, 128, 129, 200, 512, 1023):
