@@ -55,3 +55,18 @@ def test_attention_that_a_cpu_does_not_have_is_an_error(attention: str) -> None:
 def test_an_unknown_attention_is_an_error() -> None:
     with pytest.raises(ValueError, match="auto, torch, triton, flashinfer"):
         select_kernels(CPU, torch.float32, 64, 1, "flash")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+def test_deterministic_kernels_of_a_gpu() -> None:
+    kernels = select_kernels(CUDA, torch.float32, 64, 3, deterministic=True)
+    assert kernels.attention.name == "invariant"
+    assert kernels.linear.__name__ == "InvariantLinear"
+    assert kernels.moe.__name__ == "invariant_moe"
+    assert kernels.rows.attention.__name__ == "InvariantRows"
+    assert kernels.rows.single is None
+
+
+def test_attention_that_is_not_deterministic_is_an_error() -> None:
+    with pytest.raises(ValueError, match="deterministic needs attention=auto, not torch"):
+        select_kernels(CPU, torch.float32, 64, 1, "torch", deterministic=True)

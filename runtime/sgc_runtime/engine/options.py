@@ -30,7 +30,8 @@ class EngineOptions:
             round what the file holds in more bits to groups of 32 with a scale (the output head
             never below 8 bits). Where both forms of a weight are kept, because the machine is
             faster with the dense one for many rows (CPUs with AMX), a result depends by rounding
-            on how many tokens are computed together. float32 is always dense: the reference.
+            on how many tokens are computed together, except with `deterministic`. float32 is
+            always dense: the reference.
         kv_tokens: slots of the KV pool; or
         kv_memory: its size in bytes, or as text such as `2GB`. Neither: a share of what is free.
         memory_share: on a GPU, how much of what is free once the model is loaded the engine takes
@@ -53,7 +54,9 @@ class EngineOptions:
             reference; `auto`: the device's own.
         kv_dtype: `fp8` keeps keys and values in 8 bits, on a GPU; `auto`: in those of `dtype`.
         deterministic: a result depends on nothing but its own call, to the last bit: not on what
-            else is computed with it, on what is cached or on how prompts are cut.
+            else is computed with it, on what is cached or on how prompts are cut. It costs speed;
+            otherwise sums are rounded in an order that depends on all that. On a CPU it needs the
+            compiled kernels, see `kernels/README.md`.
         overlap: prepare a step while the one before is computed; None: on a GPU.
         graphs: record the steps of a GPU as graphs, which start faster.
         graph_memory: what those may take, as for `kv_memory`.
