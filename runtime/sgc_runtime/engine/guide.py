@@ -90,6 +90,11 @@ class Guide:
         """Ids that will hardly be taken back."""
         return max(0, len(self.matcher.ids) - len(self.waiting) - MAX_WINDOW_IDS)
 
+    @property
+    def may_pause(self) -> bool:
+        """Whether it is to be resumed later, see `resume`."""
+        return self._pauses is not None
+
     def is_paused(self, seconds: float = inf) -> bool:
         """Whether the sample stops here, though more is to follow."""
         if self._pauses is None or self.waiting:

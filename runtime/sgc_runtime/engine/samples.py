@@ -63,6 +63,7 @@ class Samples:
         if not bound:
             self._queue(requests)
             return
+        self._slices.begin()
         self._slices.do(requests, partial(self._begin_next, requests, iter(bound)))
         self._queue_begun()
 
@@ -114,6 +115,7 @@ class Samples:
             ends: of each request that is launched, how many tokens are computed with it.
         """
         rows, forced = [], list[Positions]()
+        self._slices.begin()
         for request in launched.sampling:
             end = ends[request]
             if request.state is not State.RUNNING or not _is_computed(request, end):
@@ -140,6 +142,7 @@ class Samples:
         self._num_turned = 0
         ids, logprobs = results.ids, results.logprobs
         others = accepted_ids(self._runner, flight, results, rows, places, self._fail)
+        self._slices.begin()
         for i in places:
             request, token = rows[i], ids[i]
             request.pending = 0
@@ -251,11 +254,12 @@ class Samples:
         logits: torch.Tensor | None,
         then: Work | None,
         seconds: float,
-    ) -> Work:
+    ) -> Work | None:
         """Go on with what the last token leads to."""
-        assert request.guide is not None
-        self._apply(request, request.guide.follow(seconds), found, logits)
-        return partial(self._pause_before, request, then)
+        guide = request.guide
+        assert guide is not None
+        self._apply(request, guide.follow(seconds), found, logits)
+        return partial(self._pause_before, request, then) if guide.may_pause else then
 
     def _pause_before(self, request: Request, then: Work | None, seconds: float) -> Work | None:
         self._pause(request, seconds)

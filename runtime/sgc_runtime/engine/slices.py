@@ -48,15 +48,20 @@ class Slices:
         self._metrics, self._fail = metrics, fail
         self._aside: deque[_Aside] = deque()
         self._left = STEP_S
+        self._now = 0.0  # processor time at the end of the last work
         self._collections = LongCollections()
 
     def __len__(self) -> int:
         """How much work has not been done yet."""
         return len(self._aside)
 
+    def begin(self) -> None:
+        """Work follows, one piece behind the other: what else has taken time is not its own."""
+        self._now = time.thread_time()
+
     def do(self, requests: Sequence[Request], work: Work) -> None:
         """Do the work of some requests (of one, or of those of one call), which stand aside until
-        it is done; it may be done now."""
+        it is done; it may be done now. `begin` was called shortly before."""
         entry = _Aside(requests, work)
         if not self._is_done(entry, max(0.0, min(FIRST_S, self._left))):
             for request in requests:
@@ -67,6 +72,7 @@ class Slices:
         """Begin a step: go on with what was not done in earlier ones, as far as the time reaches,
         but with one at least."""
         self._left = STEP_S
+        self.begin()
         for turn in range(len(self._aside)):
             entry = self._aside[0]
             if turn > 0 and entry.seconds > self._left:
@@ -84,26 +90,33 @@ class Slices:
 
     def _is_done(self, entry: _Aside, seconds: float) -> bool:
         """Spend `seconds` on it; False where that is not enough."""
-        begin, found = time.thread_time(), _num_found(entry.requests)
+        begin, left = self._now, seconds  # a reading of the clock takes as long as short work
+        found = _num_found(entry.requests) if entry.seconds else 0
         try:
-            work: Work | None = entry.work
+            work = entry.work(left)
             while work is not None:
                 entry.work = work
-                work = work(max(0.0, seconds - (time.thread_time() - begin)))
+                left = max(0.0, seconds - (time.thread_time() - begin))
+                work = work(left)
         except SliceEnded:
-            grown = max(GROWTH * seconds, FIRST_S, _LEAST_S)
-            if _num_found(entry.requests) > found:
-                grown = min(grown, max(seconds, LONGEST_S))
-            entry.seconds = grown
+            self._put_off(entry, seconds, found)
             return False
         except Exception as exc:
             for request in entry.requests:
                 self._fail(request, exc)
         finally:
-            taken = time.thread_time() - begin
+            self._now = time.thread_time()
+            taken = self._now - begin
             self._left -= taken
             self._collections.see(taken - seconds)
         return True
+
+    def _put_off(self, entry: _Aside, seconds: float, found: int) -> None:
+        """Choose the next slice."""
+        grown = max(GROWTH * seconds, FIRST_S, _LEAST_S)
+        if _num_found(entry.requests) > found:
+            grown = min(grown, max(seconds, LONGEST_S))
+        entry.seconds = grown
 
 
 def _num_found(requests: Sequence[Request]) -> int:
