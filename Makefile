@@ -54,6 +54,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.prefill_profile
 	$(BIN)/python -m benchmarks.cold_start
 	$(BIN)/python -m benchmarks.engine_overhead
+	$(BIN)/python -m benchmarks.process_overhead
 	$(BIN)/python -m benchmarks.instances
 	$(BIN)/python -m benchmarks.constrained $(WITH_DATA)
 	$(BIN)/python -m benchmarks.json_decode $(WITH_DATA)
