@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,48 +17,49 @@ from sgc_runtime.sampling.row import SamplingRow
 Floats = NDArray[np.float64]
 
 
-class Entries:
-    """The ids of one row whose logits change, each once.
+class Entries(NamedTuple):
+    """The ids of one row whose logits change, each once; see `Adjustments`. Numbers where all are
+    alike."""
 
-    Attributes:
-        ids, seen, counts, bias: see `Adjustments`; numbers where all are alike.
-    """
+    ids: NDArray[np.int64]
+    seen: NDArray[np.int64] | int
+    counts: NDArray[np.int64] | int
+    bias: Floats | float
 
-    __slots__ = ("bias", "counts", "ids", "seen")
 
-    def __init__(self, row: SamplingRow) -> None:
-        held = row.held_back_now
-        seen, counts = row.seen.ids, row.counts.ids
-        self.ids: NDArray[np.int64]
-        self.seen: NDArray[np.int64] | int = 0
-        self.counts: NDArray[np.int64] | int = 0
-        self.bias: Floats | float = 0.0
-        if held or len(row.bias_ids) or (len(seen) and len(counts)):
-            self._join(row, held)
-        elif len(seen):
-            self.ids, self.seen = seen, 1
-        else:
-            self.ids, self.counts = counts, row.counts.counts
+def entries_of(row: SamplingRow) -> Entries:
+    """What changes now."""
+    held, p = row.held_back_now if row.held_back else (), row.params
+    repeats, counts = p.repetition_penalty != 1.0, p.frequency_penalty or p.presence_penalty
+    if sum(map(bool, (held, len(row.bias_ids), repeats, counts))) > 1:
+        return _joined(row, held)
+    if held:
+        return Entries(np.array(list(held), np.int64), 0, 0, -np.inf)
+    if repeats:
+        return Entries(row.seen.ids, 1, 0, 0.0)
+    if counts:
+        return Entries(row.counts.ids, 0, row.counts.counts, 0.0)
+    return Entries(row.bias_ids, 0, 0, row.bias)
 
-    def _join(self, row: SamplingRow, held: Collection[int]) -> None:
-        parts = [row.seen.ids, row.counts.ids, row.bias_ids, np.array(list(held), np.int64)]
-        self.ids, at = np.unique(np.concatenate(parts), return_inverse=True)
-        seen, counted, biased, back = np.split(at, np.cumsum([len(p) for p in parts])[:-1])
-        self.seen = np.zeros(len(self.ids), np.int64)
-        self.seen[seen] = 1
-        self.counts = np.zeros(len(self.ids), np.int64)
-        self.counts[counted] = row.counts.counts
-        self.bias = np.zeros(len(self.ids))
-        self.bias[biased] = row.bias
-        self.bias[back] = -np.inf
+
+def _joined(row: SamplingRow, held: Collection[int]) -> Entries:
+    parts = [row.seen.ids, row.counts.ids, row.bias_ids, np.array(list(held), np.int64)]
+    ids, at = np.unique(np.concatenate(parts), return_inverse=True)
+    in_seen, in_counts, in_bias, in_held = np.split(at, np.cumsum([len(p) for p in parts])[:-1])
+    seen, counts = np.zeros((2, len(ids)), np.int64)
+    seen[in_seen], counts[in_counts] = 1, row.counts.counts
+    bias = np.zeros(len(ids))
+    bias[in_bias], bias[in_held] = row.bias, -np.inf
+    return Entries(ids, seen, counts, bias)
 
 
 def changes_of(
     rows: Sequence[SamplingRow], at: Sequence[int], count: int, uploads: Uploads
 ) -> Adjustments:
     """What changes in `count` rows of logits, of which `rows` are those `at` (ascending)."""
-    entries = [Entries(row) for row in rows]
-    lengths = [len(e.ids) for e in entries]
+    entries = [entries_of(row) for row in rows]
+    ids, seen, counts, bias = zip(*entries, strict=True)
+    lengths = [len(part) for part in ids]
     total, size, head = sum(lengths), padded(sum(lengths)), padded(count + 1)
     staged = uploads.stage(4 * head + 4 * size)
     starts = np.zeros(count + 1, np.int64)
@@ -66,22 +67,21 @@ def changes_of(
     staged[: count + 1] = starts.cumsum()
     _write_penalties(staged[head : 4 * head].reshape(3, head), rows, at)
     block = staged[4 * head :].reshape(4, size)[:, :total]
-    _fill(block[0], [e.ids for e in entries], lengths)
-    _fill(block[1], [e.seen for e in entries], lengths)
-    _fill(block[2], [e.counts for e in entries], lengths)
-    _fill(block[3].view(np.float32), [e.bias for e in entries], lengths)
+    for out, parts in zip(block, (ids, seen, counts), strict=False):
+        _fill(out, parts, lengths)
+    _fill(block[3].view(np.float32), bias, lengths)
     sent = uploads.send()
     return _adjustments(sent, count, total, head, size)
 
 
 def _fill(out: NDArray[Any], parts: Sequence[NDArray[Any] | float], lengths: Sequence[int]) -> None:
     """The rows' parts behind each other; of those that are a number, it fills the row's length."""
-    alike = [not isinstance(part, np.ndarray) for part in parts]
+    kinds = {type(part) is np.ndarray for part in parts}
     with np.errstate(over="ignore"):
-        if all(alike):
-            out[:] = np.repeat(np.array(parts), lengths)
+        if kinds == {False}:
+            out[:] = np.repeat(np.array(parts), lengths) if len({*parts}) > 1 else parts[0]
             return
-        if any(alike):
+        if len(kinds) > 1:
             parts = [np.broadcast_to(p, n) for p, n in zip(parts, lengths, strict=True)]
         np.concatenate(parts, out=out, casting="unsafe")
 

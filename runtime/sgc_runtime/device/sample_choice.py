@@ -18,7 +18,15 @@ from sgc_runtime.device.sample_flight import Apart, Chosen
 from sgc_runtime.device.sample_given import RowLogprobs
 from sgc_runtime.device.sample_masks import MaskArena, mask_of, sent_masks
 from sgc_runtime.device.sample_output import Layout
-from sgc_runtime.device.sample_rows import BOUND, CHANGES, DRAWS, FILTERS, LOGPROBS, StepRows
+from sgc_runtime.device.sample_rows import (
+    BOUND,
+    CHANGES,
+    FILTERS,
+    HEALS,
+    LOGPROBS,
+    PENALTIES,
+    StepRows,
+)
 from sgc_runtime.device.uploads import Uploads
 from sgc_runtime.sampling.row import SamplingRow
 
@@ -60,7 +68,8 @@ class Chooser:
         """
         step = self._rows
         step.take(rows, at, places)
-        changed = [i for i in step.asking(CHANGES) if not rows[i].plain]
+        sure = step.flags & PENALTIES
+        changed = [i for i in step.asking(CHANGES) if sure[i] or not rows[i].plain]
         asking, bound = step.asking(LOGPROBS), step.asking(BOUND)
         apart = _apart(rows, asking, bound, changed)
         if apart:
@@ -107,10 +116,9 @@ class Chooser:
         self, logits: torch.Tensor, masks: TokenMasks | None, out: Sampled, last_ids: torch.Tensor
     ) -> None:
         step, stats = self._rows, out.logprobs is not None
-        assert step.params is not None
         assert step.places is not None
         kept = IdTable(last_ids, step.places)
-        if step.asked & DRAWS:
+        if step.params is not None:
             filters = bool(step.asked & FILTERS)
             self._kernels.draw(
                 logits, step.params, self._work, masks, None, filters, stats, out, kept
@@ -119,15 +127,19 @@ class Chooser:
             self._kernels.greedy(logits, self._work, masks, stats, out, kept)
 
     def _upload_masks(self, chosen: Chosen) -> TokenMasks | None:
-        step, masks, at = self._rows, [], []
-        heals = [i for i in chosen.changed if chosen.rows[i].heals]
-        for i in sorted({*step.asking(BOUND), *heals}) if heals else step.asking(BOUND):
-            row = chosen.rows[i]
-            mask = mask_of(row, self._masks.words) if heals else row.mask
-            assert mask is not None, "a row that was not prepared"
-            masks.append(mask)
-            at.append(chosen.at[i])
-        return self._masks.masks(masks, at, step.count) if masks else None
+        rows, at, count = chosen.rows, chosen.at, self._rows.count
+        bound = self._rows.asking(BOUND)
+        heals = [i for i in self._rows.asking(HEALS) if rows[i].heals]
+        if heals:
+            bound = sorted({*bound, *heals})
+            found = [mask_of(rows[i], self._masks.words) for i in bound]
+        else:
+            found = [rows[i].mask for i in bound]
+        masks = [mask for mask in found if mask is not None]
+        assert len(masks) == len(bound), "a row was not prepared"
+        if not masks:
+            return None
+        return self._masks.masks(masks, [at[i] for i in bound], count)
 
     def _change(self, chosen: Chosen, logits: torch.Tensor) -> Adjustments | None:
         if not chosen.changed:

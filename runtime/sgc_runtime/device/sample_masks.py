@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,35 +36,36 @@ def mask_of(row: SamplingRow, words: int) -> Ints | None:
 class MaskArena:
     """Masks on the device. Equal ones are known by being the same array.
 
-    Read-only arrays stay, the least recently used goes first; what may still change is sent
-    in each step.
+    Read-only arrays stay until others need their place, about the least recently used first; what
+    may still change is sent in each step.
 
     Args:
         places: masks it holds, at least all of a step.
     """
 
     def __init__(self, places: int, vocab: int, uploads: Uploads, device: torch.device) -> None:
-        self._places, self.words = places, num_words(vocab)
+        self.words = num_words(vocab)
         self._uploads, self._device = uploads, device
         self._memory: torch.Tensor | None = None
-        self._free = list(range(places))
-        self._known: OrderedDict[int, tuple[int, Ints]] = OrderedDict()
-        self._writable: list[int] = []
+        self._known: dict[int, int] = {}
+        # Of each place; held, so that no other array gets its id.
+        self._held: list[Ints | None] = [None] * places
+        self._used = [-1] * places  # the last step that did
+        self._step = self._hand = 0
+        self._writable: list[Ints] = []
 
     def masks(self, masks: Sequence[Ints], at: Sequence[int], rows: int) -> TokenMasks:
         """Masks of a step's `rows` rows; `masks` are those of rows `at`, others have none."""
-        self._forget_writable()
-        fresh: list[tuple[int, Ints]] = []
-        places = [self._place(mask, fresh) for mask in masks]
+        places, fresh = self._find(masks)
         size, mask_rows = padded(2 * len(fresh)), padded(rows)
         staged = self._uploads.stage(size + mask_rows + self.words * len(fresh))
-        staged[: 2 * len(fresh)].view(np.int64)[:] = [place for place, _ in fresh]
+        staged[: 2 * len(fresh)].view(np.int64)[:] = fresh
         staged[size : size + mask_rows] = -1
         staged[size + np.array(at, np.int64)] = places
-        self._write(staged[size + mask_rows :], [mask for _, mask in fresh])
+        self._write(staged[size + mask_rows :], fresh)
         sent = self._uploads.send()
         if self._memory is None:
-            shape = self._places, self.words
+            shape = len(self._held), self.words
             self._memory = torch.zeros(shape, dtype=torch.int32, device=self._device)
         if fresh:
             index = sent[: 2 * len(fresh)].view(torch.int64)
@@ -73,33 +73,51 @@ class MaskArena:
             self._memory.index_copy_(0, index, words)
         return TokenMasks(self._memory, sent[size : size + rows])
 
-    def _write(self, out: Ints, masks: list[Ints]) -> None:
+    def _find(self, masks: Sequence[Ints]) -> tuple[list[int], list[int]]:
+        """The place of each mask, and those places whose masks are new."""
+        self._step += 1
+        known, used, step = self._known, self._used, self._step
+        places, fresh = [], []
+        for mask in masks:
+            place = known.get(id(mask))
+            if place is None:
+                place = self._take(mask)
+                fresh.append(place)
+            used[place] = step
+            places.append(place)
+        for mask in self._writable:
+            del known[id(mask)]
+        self._writable.clear()
+        return places, fresh
+
+    def _take(self, mask: Ints) -> int:
+        """A place for a new mask; one that this step does not use, or the one before, if some."""
+        place, used = self._hand, self._used
+        for oldest in (self._step - 1, self._step):
+            tries = len(used)
+            while used[place] >= oldest and tries:
+                place, tries = (place + 1) % len(used), tries - 1
+            if tries:
+                break
+        self._hand = (place + 1) % len(used)
+        before = self._held[place]
+        if before is not None and self._known.get(id(before)) == place:
+            del self._known[id(before)]
+        self._held[place] = mask
+        self._known[id(mask)] = place
+        if mask.flags.writeable:
+            self._writable.append(mask)
+        return place
+
+    def _write(self, out: Ints, fresh: list[int]) -> None:
         """Masks one behind the other; what is behind their last word is ruled out."""
-        if all(len(mask) == self.words for mask in masks):
-            if masks:
-                np.concatenate(masks, out=out)
+        masks = [mask for mask in map(self._held.__getitem__, fresh) if mask is not None]
+        if masks and all(len(mask) == self.words for mask in masks):
+            np.concatenate(masks, out=out)
             return
         for row, mask in zip(out.reshape(-1, self.words), masks, strict=True):
             row[: len(mask)] = mask[: self.words]
             row[len(mask) :] = 0
-
-    def _place(self, mask: Ints, fresh: list[tuple[int, Ints]]) -> int:
-        found = self._known.get(id(mask))
-        if found is not None:
-            self._known.move_to_end(id(mask))
-            return found[0]
-        # Those of this step are at the end, and there is room for them all.
-        place = self._free.pop() if self._free else self._known.popitem(last=False)[1][0]
-        self._known[id(mask)] = place, mask  # held, so that no other array gets its id
-        if mask.flags.writeable:
-            self._writable.append(id(mask))
-        fresh.append((place, mask))
-        return place
-
-    def _forget_writable(self) -> None:
-        for key in self._writable:
-            self._free.append(self._known.pop(key)[0])
-        self._writable.clear()
 
 
 def sent_masks(masks: Sequence[Ints | None], words: int, uploads: Uploads) -> TokenMasks | None:

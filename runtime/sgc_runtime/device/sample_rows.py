@@ -12,7 +12,7 @@ from sgc_kernels.gpu.sampling.params import RowParams
 from sgc_runtime.device.uploads import Uploads
 from sgc_runtime.sampling.row import SamplingRow
 
-DRAWS, FILTERS, BOUND, LOGPROBS, CHANGES = (1 << i for i in range(5))
+DRAWS, FILTERS, BOUND, LOGPROBS, CHANGES, PENALTIES, HEALS = (1 << i for i in range(7))
 
 _INT64, _TOP_K = np.iinfo(np.int64), np.iinfo(np.int32)
 # Of each row: temperature, top_p and min_p as bits of float32, and top_k.
@@ -22,8 +22,8 @@ Ints = NDArray[np.int32]
 
 
 def flags_of(row: SamplingRow) -> int:
-    """What a row asks for, which stays as it is: a sum of `DRAWS`, ..., `CHANGES` (perhaps of its
-    logits, see `SamplingRow.plain`)."""
+    """What a row asks for, which stays as it is: a sum of `DRAWS`, ... `CHANGES`: perhaps its
+    logits are not used as they are; `PENALTIES`: they are not."""
     p = row.params
     flags = 0 if p.greedy else DRAWS
     if not p.greedy and (p.top_k > 0 or p.top_p < 1.0 or p.min_p > 0.0):
@@ -32,15 +32,13 @@ def flags_of(row: SamplingRow) -> int:
         flags |= BOUND
     if row.wants_logprobs:
         flags |= LOGPROBS
-    if p.logit_bias or row.held_back or row.healing is not None or has_penalties(row):
+    if p.repetition_penalty != 1.0 or p.frequency_penalty != 0.0 or p.presence_penalty != 0.0:
+        flags |= CHANGES | PENALTIES
+    if p.logit_bias or row.held_back:
         flags |= CHANGES
+    if row.healing is not None:
+        flags |= CHANGES | HEALS
     return flags
-
-
-def has_penalties(row: SamplingRow) -> bool:
-    """Whether some penalty changes its logits."""
-    p = row.params
-    return p.repetition_penalty != 1.0 or p.frequency_penalty != 0.0 or p.presence_penalty != 0.0
 
 
 def padded(count: int) -> int:
@@ -95,20 +93,13 @@ def write_steps(out: Ints, at: NDArray[np.int64], steps: Sequence[int]) -> None:
     out[2 * size : 4 * size].view(np.int64)[at] = steps
 
 
-def write_places(out: Ints, at: NDArray[np.int64], places: NDArray[np.int64]) -> None:
-    """Write where the ids of rows `at` go; those of other rows go nowhere."""
-    size = len(out) // _BLOCK
-    out[8 * size :] = -1
-    out[8 * size :][at] = places
-
-
-def as_params(block: torch.Tensor, rows: int) -> tuple[RowParams, torch.Tensor]:
-    """Parameters and places (int32) out of a block on the device."""
+def as_params(block: torch.Tensor, rows: int) -> RowParams:
+    """Parameters out of a block on the device."""
     size = len(block) // _BLOCK
     seed, step = (block[2 * i * size :][: 2 * size].view(torch.int64)[:rows] for i in range(2))
     parts = [block[i * size :][:rows] for i in range(4, _BLOCK)]
     heat, top_p, min_p = (parts[i].view(torch.float32) for i in (_TEMPERATURE, _TOP_P, _MIN_P))
-    return RowParams(heat, parts[_TOP_K_ROW], top_p, min_p, seed, step), parts[4]
+    return RowParams(heat, parts[_TOP_K_ROW], top_p, min_p, seed, step)
 
 
 def params_of(rows: Sequence[SamplingRow], steps: Sequence[int], uploads: Uploads) -> RowParams:
@@ -119,7 +110,7 @@ def params_of(rows: Sequence[SamplingRow], steps: Sequence[int], uploads: Upload
     block[:] = 0
     table.write(block, places, places)
     write_steps(block, places, steps)
-    return as_params(uploads.send(), len(rows))[0]
+    return as_params(uploads.send(), len(rows))
 
 
 def _signed(number: int) -> int:
@@ -141,8 +132,8 @@ class StepRows:
         count: rows of the logits that are looked at: all up to the last that is sampled.
         at: row of the logits of each sampled one.
         flags: `flags_of` each.
-        params, places: on the device, of the `count` rows; of rows that are not sampled greedy,
-            and -1.
+        places: int32 `[count]` on the device; -1 for rows that are not sampled.
+        params: of the `count` rows, on the device; None: no row draws.
     """
 
     def __init__(self, places: int, uploads: Uploads) -> None:
@@ -179,12 +170,19 @@ class StepRows:
         self.asked = int(np.bitwise_or.reduce(self.flags, initial=0))
         self.count = max(at, default=-1) + 1
         where, given = np.array(at, np.int64), np.array(places, np.int64)
-        block = self._uploads.stage(block_size(self.count))
-        block[:] = 0
-        self._table.write(block, where, given)
-        write_steps(block, where, steps)
-        write_places(block, where, given)
-        self.params, self.places = as_params(self._uploads.send(), self.count)
+        size = padded(self.count)
+        params = block_size(self.count) if self.asked & DRAWS else 0
+        staged = self._uploads.stage(size + params)
+        staged[:size] = -1
+        staged[where] = given
+        if params:
+            block = staged[size:]
+            block[:] = 0
+            self._table.write(block, where, given)
+            write_steps(block, where, steps)
+        sent = self._uploads.send()
+        self.places = sent[: self.count]
+        self.params = as_params(sent[size:], self.count) if params else None
         self._rows, self.at, self._place_list = rows, at, places
 
     def asking(self, flag: int) -> list[int]:

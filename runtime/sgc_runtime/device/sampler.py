@@ -24,7 +24,6 @@ from sgc_runtime.device.uploads import Uploads
 from sgc_runtime.engine.request import MOST_TAKEN_BACK, Request
 from sgc_runtime.engine.runner import Flight
 from sgc_runtime.engine.step_input import Positions
-from sgc_runtime.sampling.row import SamplingRow
 
 
 class DeviceSampler:
@@ -70,7 +69,8 @@ class DeviceSampler:
         layout, chooser = Layout(), self._chooser
         chosen = None
         if rows:
-            asked, at, places = [_row(r) for r in rows], list(logit_rows), list(table_rows)
+            asked = [request.row for request in rows if request.row is not None]
+            at, places = list(logit_rows), list(table_rows)
             chosen = chooser.begin(layout, logits, asked, at, places)
         recorded = Recorded(layout, recording, self._vocab) if recording else None
         scores = Scores(layout, scoring) if scoring else None
@@ -94,11 +94,6 @@ class DeviceSampler:
         asked, at = [chosen.rows[i] for i in rows], [chosen.at[i] for i in rows]
         with nullcontext() if self._side is None else torch.cuda.stream(self._side):
             return self._again.draw(chosen.logits, at, asked, excluded)
-
-
-def _row(request: Request) -> SamplingRow:
-    assert request.row is not None
-    return request.row
 
 
 def _last_logits(logits: torch.Tensor, position: Positions, first_row: int) -> torch.Tensor:

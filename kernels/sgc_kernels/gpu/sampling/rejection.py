@@ -34,36 +34,21 @@ def has_less_above(
     """Whether the tokens with a larger logit than `x` have less than `target` in sum.
 
     The sums of the chunks in which some have are too much by those below; chunks are read to take
-    these off until it is little enough.
+    these off, until it is little enough or those above are too much.
     """
     CHUNKS: tl.constexpr = num_chunks(VOCAB)
-    most_above = mass_in_chunks(row, x, 0.0, VOCAB)
+    at_most, at_least = mass_in_chunks(row, x, 0.0, VOCAB), 0.0
     first = 0
-    while (most_above >= target) & (first < CHUNKS):
+    while (at_most >= target) & (at_least < target) & (first < CHUNKS):
         chunk = first + tl.arange(0, BLOCK)
         most = tl.load(row.chunk_max + chunk, mask=chunk < CHUNKS, other=float("-inf"))
         read, _ = load_chunks(row, chunk, most > x, VOCAB, WORDS, BLOCK)
         weights = tl.exp2((read - row.top) * row.scale)
-        most_above -= tl.sum(tl.where(read > x, 0.0, weights))
+        over = tl.sum(tl.where(read > x, weights, 0.0))
+        at_most -= tl.sum(weights) - over
+        at_least += over
         first += BLOCK
-    return most_above < target
-
-
-@triton.jit
-def is_kept(
-    row: Row,
-    token: tl.tensor,
-    target: tl.tensor,
-    min_p: tl.tensor,
-    VOCAB: tl.constexpr,
-    WORDS: tl.constexpr,
-) -> tl.tensor:
-    """Whether the token has a weight of `min_p` or more, and less than `target` above it."""
-    x = tl.load(row.start + token).to(tl.float32)
-    kept = tl.exp2((x - row.top) * row.scale) >= min_p
-    if kept:
-        kept = has_less_above(row, x, target, VOCAB, WORDS)
-    return kept
+    return at_most < target
 
 
 @triton.jit
@@ -78,11 +63,17 @@ def draw_by_rejection(
     """A token of those with a weight of `min_p` or more and less than `target` in sum above them,
     -1 where none was found; and the step whose noise comes next."""
     token = tl.full([], -1, tl.int32)
-    turn, step = tl.full([], 0, tl.int32), noise.step
+    turn, step, floor = tl.full([], 0, tl.int32), noise.step, cuts.min_p
+    refused = -1.0  # the largest weight that has more above it than may be
     while (token < 0) & (turn < _ROUNDS):
-        drawn = draw_in_two_steps(row, cuts.min_p, noise_key(noise.seed, step), VOCAB, WORDS)
-        if is_kept(row, drawn, target, cuts.min_p, VOCAB, WORDS):
-            token = drawn
+        drawn = draw_in_two_steps(row, floor, noise_key(noise.seed, step), VOCAB, WORDS)
+        x = tl.load(row.start + drawn).to(tl.float32)
+        weight = tl.exp2((x - row.top) * row.scale)
+        if (weight >= cuts.min_p) & (weight > refused):
+            if has_less_above(row, x, target, VOCAB, WORDS):
+                token = drawn
+            else:
+                refused, floor = weight, tl.maximum(floor, weight)
         step += ROUND
         turn += 1
     return token, step
