@@ -102,11 +102,12 @@ class LlamaModel:
         x = kernels.rms_norm(residual, weights.layers[0].input_norm, eps)
         norms_behind = [*(layer.input_norm for layer in weights.layers[1:]), weights.norm]
         for i, (layer, norm_behind) in enumerate(zip(weights.layers, norms_behind, strict=True)):
-            x = layer.out(self._attention(i, layer, x, table, plan, out_slots, kv))
+            x = self._attention(i, layer, x, table, plan, out_slots, kv)
             if wanted is not None and i + 1 == len(weights.layers):
                 x, residual = x[wanted], residual[wanted]  # from here on only these matter
                 if x.shape[0] == 0:
-                    return x
+                    return residual
+            x = layer.out(x)
             x = kernels.add_rms_norm(x, residual, layer.mlp_norm, eps)
             x = layer.mlp(x, kernels)
             x = kernels.add_rms_norm(x, residual, norm_behind, eps)
