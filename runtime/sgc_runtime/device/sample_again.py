@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from sgc_kernels.gpu.sampling.params import RowParams, TokenList, TokenMasks, Workspace
+from sgc_kernels.gpu.sampling.params import RowParams, Sampled, TokenList, Workspace
 from sgc_kernels.gpu.sampling.select import SamplingKernels
 from sgc_runtime.device.sample_changes import changes_of
 from sgc_runtime.device.sample_masks import mask_of, num_words, sent_masks
 from sgc_runtime.device.sample_output import Layout, Outputs
-from sgc_runtime.device.sample_rows import DRAWS, FILTERS, flags_of, params_of
+from sgc_runtime.device.sample_rows import DRAWS, FILTERS, flags_of, padded, params_of
 from sgc_runtime.device.uploads import Uploads
 from sgc_runtime.sampling.row import SamplingRow
 
@@ -28,7 +27,11 @@ class OtherChoices:
     ) -> None:
         self._vocab, self._device, self._kernels, self._uploads = vocab, device, kernels, uploads
         self._outputs = Outputs(device)
-        self._work = Workspace(1, vocab, device)
+        self._make_room(1)
+
+    def _make_room(self, rows: int) -> None:
+        self._work = Workspace(rows, self._vocab, self._device)
+        self._greedy = RowParams.empty(rows, self._device)
 
     def draw(
         self,
@@ -38,11 +41,14 @@ class OtherChoices:
         excluded: Sequence[Sequence[int]],
     ) -> list[int]:
         """The ids of `rows`, whose logits are rows `at` of `logits`; -1 where nothing is left."""
+        if len(self._work.done) < len(rows):
+            self._make_room(len(rows))
         layout = Layout()
         section = layout.ints(len(rows))
         output = self._outputs.take(layout.size)
-        picked = logits.index_select(0, self._sent(at).long())
-        section.of(output.memory).copy_(self._choose(picked, rows, excluded))
+        index, gone = self._send(at, excluded)
+        picked = logits.index_select(0, index)
+        self._choose(picked, rows, excluded, gone, section.of(output.memory))
         output.send(layout.size)
         ids: list[int] = section.ints(output.wait()).tolist()
         self._outputs.give_back(output)
@@ -53,9 +59,9 @@ class OtherChoices:
         logits: torch.Tensor,
         rows: Sequence[SamplingRow],
         excluded: Sequence[Sequence[int]],
-    ) -> torch.Tensor:
-        if len(self._work.done) < len(rows):
-            self._work = Workspace(len(rows), self._vocab, self._device)
+        gone: TokenList,
+        ids: torch.Tensor,
+    ) -> None:
         words = num_words(self._vocab)
         masks = sent_masks([mask_of(row, words) for row in rows], words, self._uploads)
         changed = [i for i, row in enumerate(rows) if not row.plain]
@@ -63,38 +69,30 @@ class OtherChoices:
             found = changes_of([rows[i] for i in changed], changed, len(rows), self._uploads)
             if len(found.ids):
                 self._kernels.adjust(logits, found)
-        gone = self._exclude(excluded)
-        likely = self._draw(logits, RowParams.empty(len(rows), self._device), masks, gone, False)
+        likely = Sampled(ids)
+        self._kernels.draw(logits, self._greedy, self._work, masks, gone, False, False, likely)
         flags = [flags_of(row) for row in rows]
         if not any(flag & DRAWS for flag in flags):
-            return likely
-        steps = [
-            row.step + (len(ids) << _STEP_BITS) for row, ids in zip(rows, excluded, strict=True)
-        ]
+            return
+        pairs = zip(rows, excluded, strict=True)
+        steps = [row.step + (len(refused) << _STEP_BITS) for row, refused in pairs]
         params, filters = params_of(rows, steps, self._uploads), any(f & FILTERS for f in flags)
-        drawn = self._draw(logits, params, masks, gone, filters)
-        return torch.where(drawn < 0, likely, drawn)
+        drawn = self._kernels.draw(logits, params, self._work, masks, gone, filters).tokens
+        ids.copy_(torch.where(drawn < 0, ids, drawn))
 
-    def _draw(
-        self,
-        logits: torch.Tensor,
-        params: RowParams,
-        masks: TokenMasks | None,
-        gone: TokenList,
-        filters: bool,
-    ) -> torch.Tensor:
-        return self._kernels.draw(logits, params, self._work, masks, gone, filters).tokens
-
-    def _exclude(self, excluded: Sequence[Sequence[int]]) -> TokenList:
-        counts = [len(ids) for ids in excluded]
-        table = np.zeros((len(counts), 1 + max(counts)), np.int64)
-        table[:, 0] = counts
+    def _send(
+        self, at: Sequence[int], excluded: Sequence[Sequence[int]]
+    ) -> tuple[torch.Tensor, TokenList]:
+        """Rows of the logits (int64), and what is not to be chosen."""
+        rows, width = len(at), max(map(len, excluded))
+        size = padded(rows)
+        staged = self._uploads.stage(3 * size + rows * width)
+        staged[: 2 * rows].view(np.int64)[:] = at
+        staged[2 * size :][:rows] = [len(ids) for ids in excluded]
+        table = staged[3 * size :].reshape(rows, width)
         for row, ids in zip(table, excluded, strict=True):
-            row[1 : 1 + len(ids)] = ids
-        sent = self._sent(table.T.ravel()).view(-1, len(counts))
-        return TokenList(sent[1:].T.contiguous(), sent[0])
-
-    def _sent(self, numbers: Sequence[int] | NDArray[np.int64]) -> torch.Tensor:
-        """int32, on the device."""
-        self._uploads.stage(len(numbers))[:] = numbers
-        return self._uploads.send()
+            row[: len(ids)] = ids
+            row[len(ids) :] = 0
+        sent = self._uploads.send()
+        gone = TokenList(sent[3 * size :].view(rows, width), sent[2 * size :][:rows])
+        return sent[: 2 * rows].view(torch.int64), gone
