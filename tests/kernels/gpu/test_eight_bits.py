@@ -76,6 +76,11 @@ def pool(*shape: int, seed: int = 0) -> torch.Tensor:
     return (random(*shape, seed=seed) * sizes).to(EIGHT_BITS).to(DEVICE)
 
 
+def pools(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Keys and values."""
+    return pool(*shape), pool(*shape, seed=1)
+
+
 def shape_of(size: Size, dtype: torch.dtype) -> AttentionShape:
     return AttentionShape(*size, size[2] ** -0.5, dtype, EIGHT_BITS)
 
@@ -99,7 +104,7 @@ def test_keys_and_values_are_stored_as_by_the_reference(dtype: torch.dtype, norm
     table = angle.cos().to(DEVICE, dtype), angle.sin().to(DEVICE, dtype)
     norms = (random(dim).to(DEVICE, dtype), 200 * random(dim, seed=1).to(DEVICE, dtype))
     slots = torch.randperm(30, generator=torch.Generator().manual_seed(0))[:tokens].to(DEVICE)
-    mine, expected = ([pool(30, 2, dim, seed=i) for i in range(2)] for _ in range(2))
+    mine, expected = pools(30, 2, dim), pools(30, 2, dim)
     if normed:
         q = rotary.norm_turn_and_store(qkv, norms, 1e-6, table, *mine, slots)
         right = kv_store.norm_turn_and_store(qkv, norms, 1e-6, table, *expected, slots)
@@ -140,7 +145,7 @@ def test_decode(
     used = torch.zeros(len(step.k), dtype=torch.bool, device=DEVICE)
     for start, n in zip(step.starts.tolist(), step.lens.tolist(), strict=True):
         used[step.slots[start : start + n].long()] = True
-    caches = [pool(*step.k.shape, seed=i) for i in range(2)]
+    caches = pools(*step.k.shape)
     for cache in caches:
         bits(cache)[~used] = 0x7F  # NaN
     step.k, step.v = (cache.to(torch.float64) for cache in caches)
@@ -161,7 +166,7 @@ def test_new_tokens(
     size: Size, dtype: torch.dtype, window: int | None, backend: Callable[[], Any]
 ) -> None:
     queries, lengths = [20, 1, 0, 33], [70, 17, 5, 33]
-    k, v = (pool(sum(lengths) + 9, *size[1:], seed=i) for i in range(2))
+    k, v = pools(sum(lengths) + 9, *size[1:])
     order = torch.randperm(len(k), generator=torch.Generator().manual_seed(3))
     for cache in (k, v):
         bits(cache)[order[sum(lengths) :].to(DEVICE)] = 0x7F
@@ -178,7 +183,7 @@ def test_new_tokens(
 def test_one_token_with_its_store(size: Size, dtype: torch.dtype) -> None:
     heads, kv_heads, dim = size
     length = 90
-    mine, expected = ([pool(120, kv_heads, dim, seed=i) for i in range(2)] for _ in range(2))
+    mine, expected = pools(120, kv_heads, dim), pools(120, kv_heads, dim)
     order = torch.randperm(120, generator=torch.Generator().manual_seed(1)).to(DEVICE)
     out_slot = order[length - 1 : length]
     qkv = random(1, heads + 2 * kv_heads, dim).to(DEVICE, dtype)
@@ -202,7 +207,7 @@ def test_one_token_with_its_store(size: Size, dtype: torch.dtype) -> None:
 def test_queries_beyond_float16_give_numbers() -> None:
     """Products with 8-bit keys run in float16."""
     size = (2, 1, 64)
-    k, v = pool(40, 1, 64), pool(40, 1, 64, seed=1)
+    k, v = pools(40, 1, 64)
     ends = torch.tensor([0, 2], dtype=torch.int32), torch.tensor([0, 40], dtype=torch.int32)
     meta = AttentionMeta(*ends, torch.arange(40, device=DEVICE))
     q = torch.full((2, 2, 64), 1e6, dtype=torch.bfloat16, device=DEVICE)

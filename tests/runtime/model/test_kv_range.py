@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -29,10 +30,10 @@ def reference(folder: Path, dtype: str = "float32") -> LoadedModel:
     return loaded
 
 
-def enlarge(folder_model: torch.nn.Module, keys: float, values: float) -> None:
+def enlarge(made: Any, keys: float, values: float) -> None:
     """Keys and values of other sizes, by head."""
     with torch.no_grad():
-        for layer in folder_model.model.layers:
+        for layer in made.model.layers:
             attention = layer.self_attn
             half = attention.k_proj.weight.shape[0] // 2
             attention.k_proj.weight[:half] *= keys
@@ -124,8 +125,7 @@ def test_a_cpu_has_none(tmp_path: Path) -> None:
 def test_on_a_gpu(kind: str, deterministic: bool, tmp_path: Path) -> None:
     saved(tiny_model(kind), tmp_path)
     exact = logits(reference(tmp_path))
-    options = {"device": "cuda", "deterministic": deterministic}
-    loaded = load_model(tmp_path, "bfloat16", kv_dtype="fp8", **options)
+    loaded = load_model(tmp_path, "bfloat16", "cuda", deterministic=deterministic, kv_dtype="fp8")
     model = loaded.model
     config = model.config
     shape = (config.num_layers, 512, config.num_kv_heads, config.head_dim)
