@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import transformers
+from support import model as support_model
 from support.device import Fleet, pool_of, runner_of
 from support.engine import Letters
 from support.model import saved, tiny_model
@@ -22,6 +26,7 @@ from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
 from sgc_runtime.engine.output import OutputWatcher
 from sgc_runtime.engine.request import Outcome, Request, State
+from sgc_runtime.engine.scheduler import Chunk
 from sgc_runtime.executor.backend import Call, Text
 from sgc_runtime.model.loader import LoadedModel, load_model
 from sgc_runtime.models import DEFAULT_MODEL, resolve
@@ -129,6 +134,38 @@ def test_recordings_stay_within_their_memory(loaded: LoadedModel) -> None:
     full = Graphs(CudaRecorder(device), 0)
     full.record((1,), (), lambda: torch.mm(x, x))
     assert full.recordings == 0
+
+
+def test_the_chain_of_one_row_is_as_exact_as_rows(tmp_path: Path) -> None:
+    """In bfloat16, against the model in float32: with the chain and without."""
+    sizes = {**support_model.SIZES, "hidden_size": 256, "intermediate_size": 512}
+    torch.manual_seed(3)
+    saved(transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)), tmp_path / "model")
+    exact = load_model(tmp_path / "model", "float32")
+    loaded = load_model(tmp_path / "model", "bfloat16", "cuda")
+    ids = torch.randint(3, 97, (70,), generator=torch.Generator().manual_seed(1)).tolist()
+    texts = support_model.Runner(exact)
+    (expected,) = texts.step([(texts.sequence(ids), len(ids))])
+    errors = {}
+    for chained in (True, False):
+        pool = pool_of(loaded, 200)
+        runner = runner_of(loaded, pool, 2)
+        assert runner.row_steps is not None
+        assert runner.row_steps._chain is not None
+        if not chained:
+            runner.row_steps._chain = None
+        request = Request(
+            np.array(ids, np.int32),
+            on_done=lambda *_: None,
+            row=SamplingRow(SamplingParams(max_tokens=2), 0),
+        )
+        request.slots[: len(ids)] = torch.randperm(200)[: len(ids)].numpy()
+        found = []
+        for place in range(len(ids)):
+            request.num_tokens = place + 1
+            found.append(runner.launch([Chunk(request, place, place + 1)]).logits.clone())
+        errors[chained] = float((torch.cat(found).cpu() - expected).norm() / expected.norm())
+    assert errors[True] < 1.2 * errors[False] < 0.06
 
 
 # -- a real model -------------------------------------------------------------------------------
