@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
 from typing import TypeVar
 
@@ -21,6 +20,7 @@ from sgc_ir.automata.char_runs import (
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
 from sgc_ir.automata.near import near
 from sgc_ir.automata.nodes import Literal, Node, Repeat
+from sgc_ir.automata.one_step import OneStep
 from sgc_ir.automata.one_byte import along, behind, branches, first_bytes
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.recorded import Doubtful, Recall, after, doubtful, memories, shape_of
@@ -36,7 +36,8 @@ UNKNOWN = -2  # not derived yet
 _FIRST = 1024  # states, and rows, whose memory is taken when they are written
 _MANY_STATES, _MANY_NODES = 16_384, 65_536  # from which on some may be dropped
 _AHEAD = 8  # states inside a literal whose rows are made at once
-_STATE_BYTES, _NODE_BYTES = 256, 400  # with their tables and rows
+_STATE_BYTES, _NODE_BYTES, _STEP_BYTES = 256, 400, 120  # with their tables and rows
+_MOST_STEPS = 16_384  # of walks that are remembered
 _RECENT = 4096  # states that somebody may just have been told of
 
 _Number = TypeVar("_Number", bound=np.generic)
@@ -83,6 +84,7 @@ class Automaton:
         self._most_nodes = max(_MANY_NODES, 2 * self._pool.num_nodes)
         self._states: dict[int, int] = {}
         self._likes: dict[int, tuple[int, list[int]]] = {}
+        self._steps: dict[int, int] = {}  # of walks: what follows state * 256 + byte
         self._signatures = Signatures(digest, self._pool.named)
         self.rows = _first_rows()
         self._num_rows = 1
@@ -121,6 +123,7 @@ class Automaton:
         self.rows = _first_rows()
         self._num_rows = 1
         self._likes = {}
+        self._steps.clear()
         self.row_of = np.zeros(len(self.row_of), np.int32)
 
     def dissolve(self) -> None:
@@ -132,7 +135,8 @@ class Automaton:
     def num_bytes(self) -> int:
         """Memory of transitions, states and expressions, about."""
         rows = self._num_rows * 256 * self.rows.itemsize
-        return rows + _STATE_BYTES * len(self._nodes) + _NODE_BYTES * self._pool.num_nodes
+        steps = _STEP_BYTES * len(self._steps)
+        return rows + steps + _STATE_BYTES * len(self._nodes) + _NODE_BYTES * self._pool.num_nodes
 
     def _state(self, node: Node) -> int:
         state = self._states.get(node.id)
@@ -153,16 +157,10 @@ class Automaton:
             self.accepting[state] = True
         return state
 
-    @contextmanager
-    def one_step(self) -> Iterator[None]:
+    def one_step(self) -> OneStep:
         """All that this thread finds out inside may take as long as finding what leaves one state;
         not to be nested."""
-        self._pool.restart_clock()
-        self._in_step.add(thread := get_ident())
-        try:
-            yield
-        finally:
-            self._in_step.discard(thread)
+        return OneStep(self._pool, self._in_step)
 
     def tick(self, pieces: int = 1) -> None:
         """Count work of one's own in a step (`one_step`), as `Watch.tick` does."""
@@ -273,14 +271,22 @@ class Automaton:
 
     def walk(self, state: int, data: bytes) -> int:
         """The state behind `data`, or `DEAD`."""
-        at = 0
-        while at < len(data) and state != DEAD:
+        at, end, steps = 0, len(data), self._steps
+        while at < end and state != DEAD:
+            place = state << 8 | data[at]
+            known = steps.get(place)
+            if known is not None:
+                state, at = known, at + 1
+                continue
             node = self._nodes[state]
             if isinstance(node, Literal):
                 following, at = along(self._pool, node, data, at)
                 state = self._after(following)
-            else:
-                state, at = self.step(state, data[at]), at + 1
+                continue
+            if len(steps) >= _MOST_STEPS:
+                steps.clear()
+            state = steps[place] = self.step(state, data[at])
+            at += 1
         return state
 
     def recalls(self, state: int) -> Recall | None:

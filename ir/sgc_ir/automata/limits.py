@@ -57,16 +57,26 @@ class _OwnTime(threading.local):
 _own = _OwnTime()
 
 
-@contextmanager
-def time_slice(seconds: float) -> Iterator[None]:
-    """Inside, this thread's work on automata ends with `SliceEnded` after so much processor time;
-    looked at after some hundred pieces of work, so that little work is done in any case."""
-    before = _own.slice_end
-    _own.slice_end = work_time() + seconds
-    try:
-        yield
-    finally:
-        _own.slice_end = before
+class TimeSlice:
+    """Inside, this thread's work on automata ends with `SliceEnded` when its processor time is
+    `end`; looked at after some hundred pieces of work, so that little work is done in any case."""
+
+    __slots__ = ("_before", "_end")
+
+    def __init__(self, end: float) -> None:
+        self._end = end
+
+    def __enter__(self) -> None:
+        self._before = _own.slice_end
+        _own.slice_end = self._end
+
+    def __exit__(self, *_: object) -> None:
+        _own.slice_end = self._before
+
+
+def time_slice(seconds: float) -> TimeSlice:
+    """See `TimeSlice`; it ends so much processor time from now on."""
+    return TimeSlice(work_time() + seconds)
 
 
 @contextmanager

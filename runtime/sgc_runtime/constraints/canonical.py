@@ -13,7 +13,7 @@ that fit either are let be.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from sgc_runtime.constraints.memo import Memo
@@ -54,11 +54,26 @@ class Window(NamedTuple):
     start: bool = False
 
 
-class Canonical:
-    """The rule for one tokenizer; shared by all constraints over it."""
+class _Texts(dict[int, bytes]):
+    """The text of each token that was asked for: `texts[token]` calls no Python code then."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self.token_bytes = encoder.token_bytes
+        self._encoder = encoder
+
+    def __missing__(self, token: int) -> bytes:
+        text = self[token] = self._encoder.token_bytes(token)
+        return text
+
+
+class Canonical:
+    """The rule for one tokenizer; shared by all constraints over it.
+
+    Attributes:
+        token_bytes: the text of a token.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.token_bytes: Callable[[int], bytes] = _Texts(encoder).__getitem__
         self._encoder = encoder
         self._encoded: Memo[tuple[bytes, bool], tuple[int, ...] | None] = Memo(_MEMO_ENTRIES)
         self._judged: Memo[tuple[Window, int], bool | None] = Memo(_MEMO_ENTRIES)
@@ -153,7 +168,9 @@ def window_start(ids: list[int], start: int, canonical: Canonical) -> int:
         return end - 1
     if end - start > MAX_WINDOW_IDS:
         start = end - MAX_WINDOW_IDS
-    size = sum(len(token_bytes(token)) for token in ids[start:])
+    elif end - start == 1 and not inside_character(last):
+        return start
+    size = len(canonical.bytes_of(ids[start:]))
     while size > MAX_WINDOW_BYTES and start < end - 1:
         size -= len(token_bytes(ids[start]))
         start += 1

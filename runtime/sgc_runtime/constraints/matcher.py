@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from math import inf
 
 from sgc_ir.automata.automaton import DEAD
-from sgc_ir.automata.limits import SliceEnded, time_slice
-from sgc_ir.automata.work_time import work_time
 from sgc_ir.errors import ConstraintError
 from sgc_kernels.masks.trie_table import Int32
+from sgc_runtime.constraints.bounded import Bounded
 from sgc_runtime.constraints.canonical import Window, window_start
 from sgc_runtime.constraints.healed import prefix_mask
 from sgc_runtime.constraints.jump import Jump, Planner
 from sgc_runtime.tokenizer.borders import is_border
-
-_USUAL_S, _MOST_OVERDUE_S = 0.002, 3.0
 
 _HELD = 256  # tokens that may be rolled back, other than all of them
 
@@ -73,13 +69,13 @@ class Matcher:
             # missing.
             self._states = [-len(self._prefix) or first]
             self._starts = [0]  # where the window begins
+            self._window: Window | None = None  # the last one, where it was asked for
             self._num_drops = planner.num_drops
             planner.follow(self)
 
-    @contextmanager
-    def bounded(self, seconds: float = inf) -> Iterator[None]:
+    def bounded(self, seconds: float = inf) -> Bounded:
         """For all that is done about one token: the time that it takes is bounded, and so is the
-        time that the sample takes beyond `_USUAL_S` a token.
+        time that the sample takes beyond `bounded.USUAL_S` a token.
 
         Args:
             seconds: of processor time, after which the work is cut off. Each method here does its
@@ -89,28 +85,7 @@ class Matcher:
             SliceEnded: `seconds` are over.
             ConstraintError: it took longer than is allowed at all.
         """
-        begin = work_time()
-        try:
-            with self._automaton.one_step(), time_slice(seconds):
-                yield
-        except SliceEnded:
-            self.is_held_up = True
-            self._count_time(begin, 0.0)
-            raise
-        except Exception:
-            self.is_held_up = False
-            raise
-        self.is_held_up = False
-        self._count_time(begin, _USUAL_S)
-
-    def _count_time(self, begin: float, usual: float) -> None:
-        self.overdue = max(0.0, self.overdue + work_time() - begin - usual)
-        if self.overdue > _MOST_OVERDUE_S:
-            self.is_held_up = False
-            raise ConstraintError(
-                f"following the constraint takes more than {_MOST_OVERDUE_S:g} s beyond "
-                f"{1000 * _USUAL_S:g} ms a token; make it smaller"
-            ) from None
+        return Bounded(self, self._automaton.one_step(), seconds)
 
     @property
     def num_found(self) -> int:
@@ -209,6 +184,7 @@ class Matcher:
         """Forget the last `count` tokens."""
         if count:
             assert count <= len(self.ids), "more tokens than there are"
+            self._window = None
             del self.ids[-count:]
             del self._states[-count:]
             del self._starts[-count:]
@@ -229,10 +205,12 @@ class Matcher:
             assert after is not None, "a token that the constraint does not allow"
             states.append(state := after)
         self.rollback(rollback)
-        for token, state in zip(ids, states, strict=True):
-            self.ids.append(token)
-            self._states.append(state)
-            self._starts.append(window_start(self.ids, self._starts[-1], self._canonical))
+        self._window = None
+        self._states += states
+        own, starts, canonical = self.ids, self._starts, self._canonical
+        for token in ids:
+            own.append(token)
+            starts.append(window_start(own, starts[-1], canonical))
 
     @property
     def _has_begun(self) -> bool:
@@ -242,6 +220,11 @@ class Matcher:
     @property
     def window(self) -> Window:
         """The last ids, which a jump may bring into another form."""
+        if self._window is None:
+            self._window = self._last_window()
+        return self._window
+
+    def _last_window(self) -> Window:
         start, ids = self._starts[-1], self.ids
         exact = start == 0
         if not exact and start < len(ids):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 BLANKS = b" \t"
+_BREAKS = (b"\n", b"\t")
 
 
 def inside_character(data: bytes) -> bool:
@@ -15,10 +16,10 @@ def is_border(before: bytes, data: bytes) -> bool:
     anything but white space, or a line end behind a letter or digit."""
     if not before:
         return True
-    last = before[-1:]
-    if data[:1] == b" ":
-        return not last.isspace()
-    return data[:1] in (b"\n", b"\t") and (last.isalnum() or last[0] >= 0x80)
+    first = data[:1]
+    if first == b" ":
+        return not before[-1:].isspace()
+    return first in _BREAKS and (before[-1:].isalnum() or before[-1] >= 0x80)
 
 
 def whole_characters(data: bytes) -> int:
