@@ -62,13 +62,13 @@ def main() -> None:
 
     @functools.cache
     def load(dtype: str, kind: str) -> Any:
-        return _model(path, dtype, device, kind)
+        return model_with(path, dtype, device, kind)
 
-    logits = _logit_errors(load, args.dtype, tokenizer.encode(text)[: args.tokens])
+    logits = logit_errors(load, args.dtype, tokenizer.encode(text)[: args.tokens])
     results.add(f"logits {device.type}", logits)
     print(json.dumps(logits, indent=1))
     prompts = [tokenizer.encode(prompt) for prompt in PROMPTS]
-    greedy = _greedy_agreement(load, args.dtype, prompts, args.new)
+    greedy = greedy_agreement(load, args.dtype, prompts, args.new)
     results.add(f"greedy {device.type}", greedy)
     print(json.dumps(greedy, indent=1))
 
@@ -84,7 +84,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _model(path: Path, dtype: str, device: Any, kind: str) -> Any:
+def model_with(path: Path, dtype: str, device: Any, kind: str) -> Any:
     """The model, which keeps keys and values in one of the formats."""
     import dataclasses
 
@@ -142,9 +142,7 @@ def _indptr(counts: Sequence[int]) -> Any:
     return torch.tensor([0, *counts]).cumsum(0).to(torch.int32)
 
 
-def _logit_errors(
-    load: Callable[[str, str], Any], dtype: str, ids: Sequence[int]
-) -> dict[str, Any]:
+def logit_errors(load: Callable[[str, str], Any], dtype: str, ids: Sequence[int]) -> dict[str, Any]:
     def logits(number_format: str, kind: str) -> tuple[Any, int]:
         model = load(number_format, kind)
         pool = _pool(model, len(ids))
@@ -178,7 +176,7 @@ def _compared(logits: Any, others: Any) -> dict[str, float]:
     }
 
 
-def _greedy_agreement(
+def greedy_agreement(
     load: Callable[[str, str], Any], dtype: str, prompts: Sequence[Sequence[int]], new: int
 ) -> dict[str, Any]:
     exact = _greedy(load("float32", "16 bits"), prompts, new)
