@@ -195,3 +195,15 @@ def test_few_rows(rows: int) -> None:
     starts, lens = np.zeros(rows, np.int64), np.full(rows, 10, np.int32)
     assert neighbour_lcp(slots, starts, lens).tolist() == [0, 10][:rows]
     assert sorted(depth_first_order(slots, starts, lens).tolist()) == list(range(rows))
+
+
+@pytest.mark.parametrize(("before", "tokens"), [(1500, 256), (0, 256), (90, 40), (3000, 512)])
+def test_new_tokens_of_one_row_are_read_together(before: int, tokens: int) -> None:
+    """Each sees a token more than the one before it; a key is read once for most of a block."""
+    lens = list(range(before + 1, before + tokens + 1))
+    lcp = [0, *lens[:-1]]
+    plan = Planner(_rules(512)).plan(lcp, lens, room=0)
+    _check(plan, lcp, lens, [0] * tokens)
+    items = np.concatenate((plan.wide, plan.few, plan.own)).astype(np.int64)
+    read = int((items[:, END] - items[:, START]).sum())
+    assert read < 0.1 * sum(lens) + 16 * tokens

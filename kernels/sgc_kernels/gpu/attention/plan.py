@@ -117,9 +117,13 @@ class Planner:
             if last - first <= most:
                 blocks.append((first, last))
                 continue
-            least = min(lcp[first + 1 : last])
+            borders = lcp[first + 1 : last]
+            least = min(borders)
+            # A little more is given up for blocks that are full: tokens of one row, say, share one
+            # token more at each border.
+            most_lost = least + max(2 * self._rules.tuning.least_shared, least // 16)
             middle = first + most * -(-(last - first) // (2 * most))
-            places = (i for i in range(first + 1, last) if lcp[i] == least)
+            places = (i for i, n in enumerate(borders, first + 1) if n <= most_lost)
             at = min(places, key=lambda i: abs(i - middle))
             stack += [(at, last), (first, at)]
         return blocks
@@ -136,11 +140,14 @@ class Planner:
             if last - first == 1:
                 spans.append((first, 1, start, lens[first] + room, parent, depth))
                 continue
-            common = min(lcp[first + 1 : last])
-            if common - start >= self._worth_sharing(last - first) and depth < _MAX_DEPTH:
+            borders = lcp[first + 1 : last]
+            common, worth = min(borders), self._worth_sharing(last - first)
+            if common - start >= worth and depth < _MAX_DEPTH:
                 spans.append((first, last - first, start, common, parent, depth))
                 start, parent, depth = common, len(spans) - 1, depth + 1
-            cuts = [i for i in range(first + 1, last) if lcp[i] == common]
+            # Fewer rows would have to share more: no span goes across a border below this.
+            least = start + worth if depth < _MAX_DEPTH else math.inf
+            cuts = [i for i, n in enumerate(borders, first + 1) if n < least]
             for a, b in zip([*reversed(cuts), first], [last, *reversed(cuts)], strict=True):
                 stack.append((a, b, start, parent, depth))
         return Block(len(lens), np.array(spans, np.int32).reshape(-1, 6))
