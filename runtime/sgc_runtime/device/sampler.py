@@ -103,4 +103,5 @@ def _last_logits(logits: torch.Tensor, position: Positions, first_row: int) -> t
 
 
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    """One whose few programs come before those of a forward that is in flight."""
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
