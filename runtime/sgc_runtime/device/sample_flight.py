@@ -61,7 +61,11 @@ class Chosen:
 
 
 class SampleFlight:
-    """A `Flight`."""
+    """A `Flight`.
+
+    Attributes:
+        others: by place, the choices of rows whose first one was refused, as far as known.
+    """
 
     def __init__(
         self,
@@ -73,6 +77,7 @@ class SampleFlight:
         outputs: Outputs,
     ) -> None:
         self.chosen = chosen
+        self.others: dict[int, list[int]] = {}
         self._recorded, self._recorded_logits, self._scores = recorded, recorded_logits, scores
         self._output, self._outputs = output, outputs
 

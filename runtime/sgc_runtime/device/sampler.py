@@ -91,9 +91,8 @@ class DeviceSampler:
         assert isinstance(flight, SampleFlight)
         chosen = flight.chosen
         assert chosen is not None
-        asked, at = [chosen.rows[i] for i in rows], [chosen.at[i] for i in rows]
         with nullcontext() if self._side is None else torch.cuda.stream(self._side):
-            return self._again.draw(chosen.logits, at, asked, excluded)
+            return self._again.ids(chosen, flight.others, rows, excluded)
 
 
 def _last_logits(logits: torch.Tensor, position: Positions, first_row: int) -> torch.Tensor:

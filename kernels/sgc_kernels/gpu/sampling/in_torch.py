@@ -80,6 +80,12 @@ def logprobs_of(
     return found if out is None else out.copy_(found)
 
 
+def apply_masks(logits: torch.Tensor, masks: TokenMasks) -> None:
+    """See `masking.apply_masks`."""
+    allowed = reference.allowed_tokens(masks, *logits.shape)
+    logits.masked_fill_(~allowed.to(logits.device), -torch.inf)
+
+
 def adjust(logits: torch.Tensor, changes: Adjustments) -> None:
     """See `penalties.adjust`."""
     at = _places(changes)

@@ -60,6 +60,10 @@ class SamplingKernels(Protocol):
         """Log-probabilities of given tokens."""
         ...
 
+    def apply_masks(self, logits: torch.Tensor, masks: TokenMasks) -> None:
+        """What masks rule out is minus infinity then."""
+        ...
+
     def adjust(self, logits: torch.Tensor, changes: Adjustments) -> None:
         """Penalties and bias, in place."""
         ...
