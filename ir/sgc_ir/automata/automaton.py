@@ -20,8 +20,8 @@ from sgc_ir.automata.char_runs import (
 from sgc_ir.automata.limits import DEFAULT_LIMITS, Limits
 from sgc_ir.automata.near import near
 from sgc_ir.automata.nodes import Literal, Node, Repeat
-from sgc_ir.automata.one_step import OneStep
 from sgc_ir.automata.one_byte import along, behind, branches, first_bytes
+from sgc_ir.automata.one_step import OneStep
 from sgc_ir.automata.pool import Pool
 from sgc_ir.automata.recorded import Doubtful, Recall, after, doubtful, memories, shape_of
 from sgc_ir.automata.rules import build
@@ -274,19 +274,16 @@ class Automaton:
         at, end, steps = 0, len(data), self._steps
         while at < end and state != DEAD:
             place = state << 8 | data[at]
-            known = steps.get(place)
-            if known is not None:
-                state, at = known, at + 1
-                continue
-            node = self._nodes[state]
-            if isinstance(node, Literal):
+            if place in steps:
+                state, at = steps[place], at + 1
+            elif isinstance(node := self._nodes[state], Literal):
                 following, at = along(self._pool, node, data, at)
                 state = self._after(following)
-                continue
-            if len(steps) >= _MOST_STEPS:
-                steps.clear()
-            state = steps[place] = self.step(state, data[at])
-            at += 1
+            else:
+                if len(steps) >= _MOST_STEPS:
+                    steps.clear()
+                state = steps[place] = self.step(state, data[at])
+                at += 1
         return state
 
     def recalls(self, state: int) -> Recall | None:

@@ -10,6 +10,7 @@ tried with the tokenizer itself instead of looking a fixed number of tokens back
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from sgc_ir.automata.automaton import DEAD, Automaton
 from sgc_runtime.constraints.canonical import Canonical
@@ -22,6 +23,14 @@ _TRIES = 16  # tokens that could cross the end, tried with the tokenizer for eac
 _WALKS = 128  # tokens whose bytes are tried with the automaton for each place
 _LONGEST_CHARACTER = 4
 ENCODE_PIECES = 16  # pieces of work (`Watch.tick`) that encoding a text is counted as
+
+
+class _Tail(NamedTuple):
+    """The end of a forced text, its first ids, and the automaton's state behind it."""
+
+    data: bytes
+    ids: tuple[int, ...]
+    state: int
 
 
 class SafeEnds:
@@ -38,6 +47,7 @@ class SafeEnds:
         self._canonical = canonical
         self._prefixes = prefixes
         self._ends: Memo[tuple[bytes, int], int] = Memo(4096)
+        self._staying: Memo[_Tail, tuple[int, ...]] = Memo(4096)
 
     def tokens(self, data: bytes, ids: tuple[int, ...], state: int) -> tuple[int, ...]:
         """Those of `ids`, the tokens of `data`, that stay whatever follows.
@@ -47,14 +57,18 @@ class SafeEnds:
             state: the automaton's behind `data`.
         """
         tail = _behind_last_border(data)
-        limit = len(data) - len(tail) + self._ends.find((tail, state), self._end)
-        kept, end = 0, 0
+        border = len(data) - len(tail)
+        limit = border + self._ends.find((tail, state), self._end)
+        first = kept = end = 0
         for token in ids:
+            first = kept if end == border else first
             end += len(self._canonical.token_bytes(token))
             if end > limit:
                 break
             kept += 1
-        return self._confirmed(data, ids[:kept], state)
+        # The ids in front of the border stay what they are, whatever follows it.
+        begin = _Tail(tail, ids[first:kept], state) if first else _Tail(data, ids[:kept], state)
+        return ids[:first] + self._staying.find(begin, self._confirmed)
 
     def _end(self, key: tuple[bytes, int]) -> int:
         """The first place in `tail` where a token begins that goes beyond its end."""
@@ -89,11 +103,12 @@ class SafeEnds:
                 if self._automaton.walk(state, further) != DEAD:
                     yield token
 
-    def _confirmed(self, data: bytes, ids: tuple[int, ...], state: int) -> tuple[int, ...]:
-        """The first of `ids` that some continuations leave as they are.
+    def _confirmed(self, place: _Tail) -> tuple[int, ...]:
+        """The first of its ids that some continuations leave as they are.
 
         A tokenizer may also look ahead (white space before a word), without a token that crosses.
         """
+        data, ids, state = place
         if not ids:
             return ids
         for further in self._continuations(state):

@@ -147,6 +147,11 @@ class Matcher:
             return self._planner.masks.mask(state)
         return prefix_mask(self._planner.masks, self.rest, self._automaton.start)
 
+    def known_mask(self) -> Int32 | None:
+        """`mask`, where nothing has to be found out for it."""
+        state = self._states[-1]
+        return self._planner.masks.known(state) if state >= 0 else None
+
     def is_canonical(self, token: int) -> bool | None:
         """See `Canonical.is_canonical`, behind the ids so far."""
         return self._canonical.is_canonical(self.window, token)

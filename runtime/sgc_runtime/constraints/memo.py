@@ -10,6 +10,13 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
+class _Nothing:
+    """In place of an answer that is not known."""
+
+
+_NOTHING = _Nothing()
+
+
 class Memo(Generic[K, V]):
     """Answers by question; safe for threads, two of which may find the same answer."""
 
@@ -24,11 +31,14 @@ class Memo(Generic[K, V]):
     def find(self, key: K, make: Callable[[K], V]) -> V:
         """The answer known for `key`, or that of `make`."""
         known = self._known
-        try:
-            found = known[key]
-            known.move_to_end(key)
-        except KeyError:  # not there, or dropped meanwhile
+        found = known.get(key, _NOTHING)
+        if isinstance(found, _Nothing):
             found = known[key] = make(key)
             while len(known) > self._entries:
                 known.popitem(last=False)
+            return found
+        try:
+            known.move_to_end(key)
+        except KeyError:  # dropped meanwhile
+            known[key] = found
         return found

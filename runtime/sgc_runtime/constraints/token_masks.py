@@ -74,13 +74,16 @@ class TokenMasks:
         Raises:
             ConstraintError: the automaton passes one of its limits.
         """
-        name = self._names.get(state)
-        if name is not None:
-            found = self.vocabulary.cache.get(name)
-            if found is not None:
-                return found
+        found = self.known(state)
+        if found is not None:
+            return found
         with self.lock:
             return self._find(state)
+
+    def known(self, state: int) -> Int32 | None:
+        """`mask`, where it is here already."""
+        name = self._names.get(state)
+        return None if name is None else self.vocabulary.cache.get(name)
 
     def warm(self, seconds: float = 0.05, states: int = 256) -> int:
         """Make masks ahead: breadth first from the start, up to a time and a number of states.

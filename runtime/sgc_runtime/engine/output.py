@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from sgc_ir.automata.compile import NUMBER_STOPS
@@ -60,6 +60,7 @@ class OutputWatcher:
         self._eos_ids = frozenset() if params.ignore_eos else frozenset(end_ids)
         self._stop = (*params.stop, *NUMBER_STOPS) if params.dtype in _NUMBERS else params.stop
         self._drop_blank, self._before, self._healing = drop_blank, pending, healing
+        self._stop_ids = self._eos_ids.union(params.stop_token_ids)
         self._has_stop_texts = any(map(vocabulary.token_bytes, params.stop_token_ids))
         self._taken: list[int] | None = [] if bound else None
         self._marks: deque[_Mark] = deque(maxlen=_MOST_MARKS)
@@ -98,6 +99,13 @@ class OutputWatcher:
     def take_back(self, count: int) -> None:
         """Undo `push` of the last tokens, in place of which others with the same text come."""
         assert self._taken is not None
+        heals = self._healing is not None  # with a token that may be the first of these
+        if not self._search.has_stops and count <= self.num_kept - heals:
+            del self._taken[len(self._taken) - count :]
+            self.num_kept -= count
+            self.num_tokens -= count
+            self._search.take_back(count)
+            return
         if count > len(self._marks):
             self._replay(self._taken[: len(self._taken) - count])
             return
@@ -122,6 +130,44 @@ class OutputWatcher:
             self.push(token)
         self._on_text = listener
 
+    def push_all(self, tokens: Sequence[int], completes: bool = False) -> int:
+        """Take tokens that come at once, up to the one with which the gen ends; how many.
+
+        Args:
+            completes: the constraint allows nothing behind the last one.
+        """
+        if self._is_plain(tokens):
+            self._push_plain(tokens)
+            if completes:
+                self._end("constraint", None)
+            return len(tokens)
+        last = len(tokens) - 1
+        for place, token in enumerate(tokens):
+            if self.push(token, completes and place == last):
+                return place + 1
+        return len(tokens)
+
+    def _is_plain(self, tokens: Sequence[int]) -> bool:
+        """Whether they are text and no more: none ends the gen or is looked at by itself."""
+        return (
+            not self._search.has_stops
+            and self._on_text is None
+            and (self._healing is None or not self._healing.active)
+            and self._stop_ids.isdisjoint(tokens)
+            and self.num_tokens + len(tokens) < self._params.max_tokens
+        )
+
+    def _push_plain(self, tokens: Sequence[int]) -> None:
+        """`push` of such tokens."""
+        if self._taken is not None:
+            self._taken += tokens
+        texts = [self._vocabulary.token_bytes(token) for token in tokens]
+        if self.num_kept == 0:
+            texts[0] = self._before + texts[0]
+        self._search.push_all(texts)
+        self.num_tokens += len(tokens)
+        self.num_kept += len(tokens)
+
     def push(self, token: int, completes: bool = False) -> bool:
         """Take a token; True when the gen ends with it.
 
@@ -136,7 +182,7 @@ class OutputWatcher:
             if not data:
                 self.num_healed += 1
                 return self._end("constraint", None) if completes else False
-        elif self._taken is not None:
+        elif self._taken is not None and self._search.has_stops:
             self._marks.append(_Mark(self.num_tokens, self.num_kept, self._search.mark()))
         self.num_tokens += 1
         if token in self._params.stop_token_ids:

@@ -212,6 +212,12 @@ class Request:
         self.tokens[self.num_tokens] = token
         self.num_tokens += 1
 
+    def push_all(self, tokens: Sequence[int]) -> None:
+        """`push` of each."""
+        end = self.num_tokens + len(tokens)
+        self.tokens[self.num_tokens : end] = tokens
+        self.num_tokens = end
+
     def take_back(self, count: int) -> torch.Tensor | None:
         """Undo `push` of the last ids, of which all computed ones have what was asked for; the
         logits by which the first of them was chosen, where log-probabilities are."""

@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
-from sgc_ir.errors import BackendError, ConstraintError
+from sgc_ir.errors import ConstraintError
 from sgc_runtime.engine.guide import Change
 from sgc_runtime.engine.metrics import Metrics
 from sgc_runtime.engine.refusals import accepted_ids
 from sgc_runtime.engine.request import Request, State
 from sgc_runtime.engine.runner import Flight, Launched, Results, Runner
+from sgc_runtime.engine.sampled import is_computed, logprob, no_token
 from sgc_runtime.engine.scheduler import Scheduler
 from sgc_runtime.engine.slices import Slices, Work
 from sgc_runtime.engine.step_input import Positions
-from sgc_runtime.sampling.logprobs import token_logprobs
 from sgc_runtime.sampling.row import TokenLogprobs
 from sgc_runtime.sampling.sampler import NO_TOKEN
 
@@ -118,7 +120,7 @@ class Samples:
         self._slices.begin()
         for request in launched.sampling:
             end = ends[request]
-            if request.state is not State.RUNNING or not _is_computed(request, end):
+            if request.state is not State.RUNNING or not is_computed(request, end):
                 continue
             if request.guide is None:
                 rows.append(request)
@@ -151,7 +153,7 @@ class Samples:
                 continue
             try:
                 if token == NO_TOKEN:
-                    raise _no_token(request)
+                    raise no_token(request)
                 if request.guide is None:
                     self._push(request, token, logprobs.get(i))
                     continue
@@ -159,7 +161,7 @@ class Samples:
                 found = logprobs.get(i)
                 if i in others:
                     token, request.ahead = others[i], 0
-                    found = self._logprob(request, by, token)
+                    found = logprob(request, by, token)
                 self._take(request, token, results.shares[i], found, by)
             except Exception as exc:
                 self._fail(request, exc)
@@ -196,6 +198,16 @@ class Samples:
     def _is_prepared(self, request: Request, launched: Launched) -> bool:
         """Whether an id may be sampled now. It is sampled later, where what may follow is not
         known by now."""
+        guide = request.guide
+        assert guide is not None
+        try:
+            words = None if guide.may_pause else guide.matcher.known_mask()
+            if words is not None:
+                return self._is_open(request, words)
+        except Exception as exc:
+            self._fail(request, exc)
+            return False
+        self._slices.begin()
         is_prepared = is_late = False
 
         def work(seconds: float) -> None:
@@ -213,15 +225,20 @@ class Samples:
 
     def _prepare(self, request: Request, seconds: float) -> bool:
         """Find out what may follow; where nothing may, the gen has ended."""
-        row, watcher, guide = request.row, request.watcher, request.guide
+        assert request.guide is not None
+        matcher = request.guide.matcher
+        with matcher.bounded(seconds):
+            words = matcher.mask()
+        return self._is_open(request, words)
+
+    def _is_open(self, request: Request, words: npt.NDArray[np.int32]) -> bool:
+        """Whether something may follow, by the constraint's mask; else the gen has ended."""
+        row, watcher = request.row, request.watcher
         assert row is not None
         assert watcher is not None
-        assert guide is not None
-        with guide.matcher.bounded(seconds):
-            found = row.prepare()
-        if found:
+        if row.prepare(words):
             return True
-        if not guide.matcher.end_allowed:
+        if row.rule is None or not row.rule.end_allowed:
             raise ConstraintError(
                 "no token of the model's vocabulary can go on with the text", kind="unsatisfiable"
             )
@@ -284,12 +301,16 @@ class Samples:
         self._num_turned += not stays or len(change.ids) > 1
         if change.rollback:
             logits = self._take_back(request, change.rollback)
+        assert request.row is not None
+        if change.ids and not request.row.wants_logprobs:
+            self._push_all(request, change.ids, change.sampled)
+            return
         for place, token in enumerate(change.ids):
             forced = place != change.sampled
             if place > 0:
                 logits = None
             if forced:
-                found = self._logprob(request, logits, token)
+                found = logprob(request, logits, token)
             last = place == len(change.ids) - 1
             if self._push(request, token, found, logits, forced, last):
                 return
@@ -311,14 +332,6 @@ class Samples:
         watcher.pause()
         self._ended(request)
         return True
-
-    def _logprob(
-        self, request: Request, logits: torch.Tensor | None, token: int
-    ) -> TokenLogprobs | None:
-        assert request.row is not None
-        if logits is None or not request.row.wants_logprobs:
-            return None
-        return token_logprobs(logits, [token], [request.row.params.top_logprobs])[0]
 
     def _push(
         self,
@@ -352,6 +365,23 @@ class Samples:
             self._ended(request)
         return ends
 
+    def _push_all(self, request: Request, tokens: Sequence[int], sampled: int) -> None:
+        """`_push` of the ids of one change, whose log-probabilities nobody asks for."""
+        row, watcher, guide = request.row, request.watcher, request.guide
+        assert row is not None
+        assert watcher is not None
+        assert guide is not None
+        completes = not guide.waiting and guide.is_final
+        count = watcher.push_all(tokens, completes)
+        tokens = tokens[:count]
+        row.advance_all(tokens)
+        row.num_healed = watcher.num_healed
+        request.push_all(tokens)
+        request.forced += [place != sampled for place in range(count)]
+        self._metrics.completion_tokens += count
+        if watcher.finish_reason is not None:
+            self._ended(request)
+
     def _take_back(self, request: Request, count: int) -> torch.Tensor | None:
         row, watcher = request.row, request.watcher
         assert row is not None
@@ -368,25 +398,3 @@ class Samples:
             request.closing = True
         else:
             self._end(request)
-
-
-def _is_computed(request: Request, end: int) -> bool:
-    """Whether a launched chunk has computed all tokens before `end`. One whose last id was not
-    known has done so if that id stayed; where that is not said yet, it was in vain."""
-    if request.ahead:
-        request.ahead = 0
-        if not request.aside:
-            request.num_computed += 1
-    return request.num_computed == end and not request.aside
-
-
-def _no_token(request: Request) -> BackendError:
-    row = request.row
-    assert row is not None
-    if row.rule is not None:
-        return BackendError(
-            "no token can be chosen: the model's logits are not numbers, or logit_bias, min_tokens "
-            "or healing rules out every id that the constraint allows"
-        )
-    held = ", or min_tokens holds back every id" if row.held_back_now else ""
-    return BackendError(f"no token can be chosen: the model's logits are not numbers{held}")

@@ -117,14 +117,18 @@ class SamplingRow:
     def held_back_now(self) -> Collection[int]:
         return self.held_back if self.step - self.num_healed < self.params.min_tokens else ()
 
-    def prepare(self) -> bool:
+    def prepare(self, words: npt.NDArray[np.int32] | None = None) -> bool:
         """Find the mask of the next token; False where there is none that may follow.
+
+        Args:
+            words: what `rule.mask` gives, where it is known.
 
         Raises:
             ConstraintError: the constraint passes one of its limits.
         """
         assert self.rule is not None
-        words = self.rule.mask()
+        if words is None:
+            words = self.rule.mask()
         ends = self.end_ids - frozenset(self.held_back_now) if self.rule.end_allowed else ()
         if ends:
             words = words.copy()
@@ -132,7 +136,7 @@ class SamplingRow:
                 if token < 32 * len(words):
                     words[token >> 5] |= np.uint32(1 << (token & 31)).view(np.int32)
         self.mask = words
-        return bool(words.any())
+        return bool(np.count_nonzero(words))
 
     def weigh(self, share: float) -> None:
         """Count one sampling, in which the allowed ids together had the log-probability `share`."""
@@ -144,6 +148,16 @@ class SamplingRow:
         self.step -= len(tokens)
         for token in tokens:
             self._count(token, -1)
+
+    def advance_all(self, tokens: Sequence[int]) -> None:
+        """`advance` by each."""
+        p = self.params
+        counts = p.frequency_penalty or p.presence_penalty or p.repetition_penalty != 1.0
+        if counts or self.healing is not None:
+            for token in tokens:
+                self.advance(token)
+        else:
+            self.step += len(tokens)
 
     def advance(self, token: int) -> None:
         """Count one more token."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 
 _DECODER = codecs.getincrementaldecoder("utf-8")
+_WHOLE = (b"", 0)  # the decoder's state where nothing is pending
 
 
 class Detokenizer:
@@ -20,22 +21,30 @@ class Detokenizer:
 
     def __init__(self, drop_blank: bool = False) -> None:
         self._decoder = _DECODER(errors="replace")
+        self._is_whole = True  # nothing is pending
         self._may_drop = drop_blank
         self.dropped_bytes = 0  # 1 once a blank at the beginning was left out
 
     @property
     def pending(self) -> bytes:
         """Bytes of a character that is not complete yet."""
-        return self._decoder.getstate()[0]
+        return b"" if self._is_whole else self._decoder.getstate()[0]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether something is pending."""
+        return not self._is_whole
 
     def mark(self) -> tuple[tuple[bytes, int], bool, int]:
         """Where it is, for `return_to`."""
-        return self._decoder.getstate(), self._may_drop, self.dropped_bytes
+        state = _WHOLE if self._is_whole else self._decoder.getstate()
+        return state, self._may_drop, self.dropped_bytes
 
     def return_to(self, mark: tuple[tuple[bytes, int], bool, int]) -> None:
         """Be where it was."""
         state, self._may_drop, self.dropped_bytes = mark
         self._decoder.setstate(state)
+        self._is_whole = not state[0]
 
     def push(self, data: bytes) -> str:
         """The text that `data`, the bytes of the next token, completes."""
@@ -44,10 +53,15 @@ class Detokenizer:
             if data[0] == 0x20:
                 data = data[1:]
                 self.dropped_bytes = 1
-        return self._decoder.decode(data)
+        if self._is_whole and data.isascii():
+            return data.decode()
+        text = self._decoder.decode(data)
+        self._is_whole = not self._decoder.getstate()[0]
+        return text
 
     def finish(self) -> str:
         """What is pending, as replacement characters; nothing may be pushed afterwards."""
+        self._is_whole = True
         return self._decoder.decode(b"", final=True)
 
 

@@ -44,6 +44,7 @@ class StopFinder:
     Attributes:
         text: all text so far.
         num_safe_chars: text in front of it cannot become a stop any more.
+        has_stops: there is something to find.
     """
 
     def __init__(
@@ -54,13 +55,14 @@ class StopFinder:
         self._strings = tuple(stop)
         self._beginnings = tuple(s[:-1] for s in self._strings)  # the last text may be one
         self._regexes = tuple(RegexStop(pattern) for pattern in stop_regex)
+        self.has_stops = bool(self._strings or self._regexes)
         self._min_tokens = min_tokens
         self._num_tokens = 0
         self._first_char = 0  # no stop begins in front of it
 
     def mark(self) -> Mark:
         """Where it is, for `return_to`."""
-        regexes = tuple(regex.mark() for regex in self._regexes)
+        regexes = tuple(regex.mark() for regex in self._regexes) if self._regexes else ()
         return Mark(self.text, self.num_safe_chars, self._num_tokens, self._first_char, regexes)
 
     def return_to(self, mark: Mark) -> None:
@@ -69,6 +71,11 @@ class StopFinder:
         self._num_tokens, self._first_char = mark.num_tokens, mark.first_char
         for regex, seen in zip(self._regexes, mark.regexes, strict=True):
             regex.return_to(seen)
+
+    def cut(self, count: int) -> None:
+        """Take the last characters back, where there are no stops."""
+        self.text = self.text[: len(self.text) - count]
+        self.num_safe_chars = len(self.text)
 
     def push(self, piece: str, cut: bool = False) -> Stop | None:
         """Take the next token's text; the stop that it completes. Push nothing after a stop.
@@ -79,6 +86,9 @@ class StopFinder:
         num_old_chars = len(self.text)
         self.text += piece
         self._num_tokens += 1
+        if not self.has_stops:
+            self.num_safe_chars = len(self.text)
+            return None
         if self._num_tokens <= self._min_tokens:
             self._first_char = len(self.text) + cut  # that character begins within them, too
             self.num_safe_chars = len(self.text)

@@ -58,6 +58,7 @@ class StopSearch:
     ) -> None:
         self._finder = StopFinder(stop, stop_regex, min_tokens)
         self._detokenizer = Detokenizer(drop_blank)
+        self._drop_blank = drop_blank
         self.num_given_chars = 0
         self._data = bytearray()
         self._token_ends: list[int] = []  # byte position behind each token
@@ -71,6 +72,34 @@ class StopSearch:
     def pending(self) -> bytes:
         """Bytes of a character that is not complete yet; not in `text`."""
         return self._detokenizer.pending
+
+    @property
+    def has_stops(self) -> bool:
+        """Whether there is anything to search for; else any text is safe at once."""
+        return self._finder.has_stops
+
+    def push_all(self, tokens: Sequence[bytes]) -> None:
+        """`push` of each, where there are no stops."""
+        end = len(self._data)
+        for data in tokens:
+            end += len(data)
+            self._token_ends.append(end)
+        whole = b"".join(tokens)
+        self._data += whole
+        self._finder.push(self._detokenizer.push(whole))
+
+    def take_back(self, count: int) -> None:
+        """Take the last tokens back, but for `num_given_chars`, where there are no stops."""
+        del self._token_ends[len(self._token_ends) - count :]
+        end = self._token_ends[-1] if self._token_ends else 0
+        taken = self._data[end:]
+        del self._data[end:]
+        if end > 0 and self._data[-1] < 0x80 and taken.isascii():  # a character for each byte
+            self._finder.cut(len(taken))
+            return
+        self._detokenizer = Detokenizer(self._drop_blank)
+        self._finder = StopFinder()
+        self._finder.push(self._detokenizer.push(bytes(self._data)))
 
     def mark(self) -> Mark:
         """Where it is, for `return_to`; takes the same time however long the text is."""
@@ -91,7 +120,7 @@ class StopSearch:
         self._data += data
         self._token_ends.append(len(self._data))
         piece = self._detokenizer.push(data)
-        found = self._finder.push(piece, cut=bool(self.pending))
+        found = self._finder.push(piece, cut=self._detokenizer.is_cut)
         return None if found is None else self._hit(found.begin, found.matched)
 
     def take(self) -> str:

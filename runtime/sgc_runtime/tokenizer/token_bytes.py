@@ -52,8 +52,9 @@ def byte_alphabet() -> dict[str, int]:
     return alphabet
 
 
-class TokenBytes:
-    """Bytes of each id; ids that have no text (control tokens, unused places) give none.
+class TokenBytes(dict[int, bytes]):
+    """Bytes of each id, spelled when first asked for; ids that have no text (control tokens, unused
+    places) give none.
 
     Args:
         kind: see `kind_of`.
@@ -74,13 +75,10 @@ class TokenBytes:
         self._literal = literal
         self._byte_fallback = byte_fallback
         self._alphabet = byte_alphabet() if kind == "byte_level" else {}
-        self._known: dict[int, bytes] = {}
 
-    def __call__(self, token_id: int) -> bytes:
-        known = self._known.get(token_id)
-        if known is None:
-            known = self._known[token_id] = self._spell(token_id)
-        return known
+    def __missing__(self, token_id: int) -> bytes:
+        text = self[token_id] = self._spell(token_id)
+        return text
 
     def _spell(self, token_id: int) -> bytes:
         if token_id in self._literal:

@@ -155,7 +155,7 @@ class Tokenizer:
 
     def token_bytes(self, token_id: int) -> bytes:
         """The exact bytes of text of one token; none for a control token or an unknown id."""
-        return self._token_bytes(token_id)
+        return self._token_bytes[token_id]
 
     def decode(self, ids: Iterable[int], *, start: bool = True) -> str:
         """Text of `ids` without control tokens; invalid UTF-8 becomes U+FFFD.
@@ -164,7 +164,7 @@ class Tokenizer:
             start: the ids stand at the beginning, so that a blank put there by the tokenizer
                 is left out.
         """
-        data = b"".join(map(self._token_bytes, ids))
+        data = b"".join(map(self._token_bytes.__getitem__, ids))
         return decode_bytes(data, start and self._prefix != "never")
 
     def _hidden(self, pieces: Iterable[Text]) -> list[str]:
@@ -174,9 +174,11 @@ class Tokenizer:
             if piece.control:
                 control += piece.text
             elif piece.text:
-                out += [self._names.hide(control), piece.text]
-                control = ""
-        return [*out, self._names.hide(control)]
+                if control:
+                    out.append(self._names.hide(control))
+                    control = ""
+                out.append(piece.text)
+        return [*out, self._names.hide(control)] if control else out
 
     def _encode(self, text: str, start: bool) -> list[int]:
         if not text:

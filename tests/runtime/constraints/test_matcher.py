@@ -29,7 +29,7 @@ from sgc_ir.automata import automaton as automata
 from sgc_ir.automata.automaton import DEAD, Automaton
 from sgc_ir.automata.regex import regex_automaton
 from sgc_ir.errors import ConstraintError
-from sgc_runtime.constraints import matcher as module
+from sgc_runtime.constraints import bounded
 from sgc_runtime.constraints.jump import Planner
 from sgc_runtime.constraints.matcher import Matcher
 from sgc_runtime.constraints.token_masks import TokenMasks
@@ -298,7 +298,7 @@ def spend(matcher: Matcher, seconds: float) -> None:
 def test_a_slow_sample_fails_no_other(
     benches: dict[str, Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_MOST_OVERDUE_S", 0.02)
+    monkeypatch.setattr(bounded, "_MOST_OVERDUE_S", 0.02)
     planner = benches["bytes"].planner(regex_automaton("[ab]+"))
     slow = Matcher(planner)
     with pytest.raises(ConstraintError, match=r"more than 0\.02 s beyond") as error:
