@@ -71,9 +71,8 @@ class SgcIds:
         params = SamplingParams(
             max_tokens=new_tokens, temperature=temperature, ignore_eos=regex is None, regex=regex
         )
-        streams = [self._stream(TokenStream(ids=_array(ids))) for ids in prompts]
-        first = self._begin_instances(len(streams))
-        results = self._run(_all(streams, params, first))
+        first = self._begin_instances(len(prompts))
+        results = self._run(self._all(prompts, params, first))
         return Generated(
             [list(result.token_ids) for result in results],
             [result.text for result in results],
@@ -109,6 +108,15 @@ class SgcIds:
         self.backend.close()
         self._loop.close()
 
+    async def _all(
+        self, prompts: Sequence[Ids], params: SamplingParams, first: int
+    ) -> list[CallResult]:
+        async def one(number: int, ids: Ids) -> CallResult:
+            stream = self._stream(TokenStream(ids=_array(ids)))
+            return await _generate(stream, params, number, first + number)
+
+        return await asyncio.gather(*(one(i, ids) for i, ids in enumerate(prompts)))
+
     def _stream(self, tokens: TokenStream) -> LocalStream:
         return LocalStream(self.backend, tokens)
 
@@ -119,14 +127,6 @@ class SgcIds:
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         with self._turn:
             return self._loop.run_until_complete(work)
-
-
-async def _all(
-    streams: Sequence[LocalStream], params: SamplingParams, first: int
-) -> list[CallResult]:
-    return await asyncio.gather(
-        *(_generate(stream, params, i, first + i) for i, stream in enumerate(streams))
-    )
 
 
 async def _generate(

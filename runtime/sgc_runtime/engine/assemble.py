@@ -15,6 +15,7 @@ from sgc_kernels.cache_dir import cache_dir
 from sgc_runtime.cache.kv_pool import bytes_per_token
 from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.constraints.compiler import ConstraintCompiler, Tools
+from sgc_runtime.constraints.garbage import freeze_what_is_loaded
 from sgc_runtime.constraints.of_tokenizer import constraint_tools
 from sgc_runtime.engine.budgets import Budgets, Sizes, cpu_budgets, describe, gpu_budgets
 from sgc_runtime.engine.config import SCORE_TOKENS, EngineConfig
@@ -187,8 +188,11 @@ def load_engine(
     )
     model = loaded.model
     try:
-        return LoadedEngine(model, loaded.config, vocabulary, options, model.dtype, model.device)
+        engine = LoadedEngine(model, loaded.config, vocabulary, options, model.dtype, model.device)
     except SgcError:
         raise
     except Exception as error:  # a GPU that fails, a kernel that does not compile
         raise broken(f"the engine cannot start on device {model.device}", error) from error
+    if model.device.type != "cpu":  # a step there takes less time than a full collection
+        freeze_what_is_loaded()
+    return engine

@@ -16,7 +16,10 @@ class TokenCounts:
     __slots__ = ("_counts", "_ids", "_places")
 
     def __init__(self, ids: Sequence[int] | npt.NDArray[np.int32] = ()) -> None:
-        self._ids, self._counts = np.unique(np.array(ids, np.int64), return_counts=True)
+        if len(ids):
+            self._ids, self._counts = np.unique(np.array(ids, np.int64), return_counts=True)
+        else:  # most gens: made for each, so without a sort
+            self._ids = self._counts = np.empty(0, np.int64)
         self._places = {token: i for i, token in enumerate(self._ids.tolist())}
 
     def add(self, token: int, times: int = 1) -> None:
