@@ -19,7 +19,7 @@ class StepTensors:
     ids: torch.Tensor  # [T] int64
     positions: torch.Tensor  # [T] int64
     out_slots: torch.Tensor  # [T] int64
-    starts: torch.Tensor  # [T] int64: where the slots of the token's row begin in the slot table
+    starts: torch.Tensor  # [T] int32: where the slots of the token's row begin in the slot table
     lens: torch.Tensor  # [T] int32: tokens it sees, itself included
 
     @classmethod
@@ -27,8 +27,9 @@ class StepTensors:
         def numbers(dtype: torch.dtype) -> torch.Tensor:
             return torch.empty(tokens, dtype=dtype, device=device)
 
-        ids, positions, out_slots, starts = (numbers(torch.int64) for _ in range(4))
-        return cls(ids, positions, out_slots, starts, numbers(torch.int32))
+        ids, positions, out_slots = (numbers(torch.int64) for _ in range(3))
+        starts, lens = (numbers(torch.int32) for _ in range(2))
+        return cls(ids, positions, out_slots, starts, lens)
 
     def first(self, tokens: int) -> StepTensors:
         """The first entries, in the same memory."""

@@ -28,6 +28,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_every_logit_is_that_of_the_sequence_alone(loaded: LoadedModel, form: str) -> None:
     fleet = Fleet(loaded, seed=len(form), **FORMS[form])
+    fleet.runner.warm_up()
     chance = fleet.chance
     for _ in range(30):
         if len(fleet.flying) < fleet.most and chance.random() < 0.3:

@@ -57,6 +57,7 @@ def test_every_logit_is_that_of_the_sequence_alone(
     pair: Pair, seed: int, form: dict[str, Any]
 ) -> None:
     fleet = Fleet(pair[0], seed, pair[1], **form)
+    fleet.runner.warm_up()
     chance = fleet.chance
     for _ in range(60):
         if len(fleet.flying) < fleet.most and chance.random() < 0.3:

@@ -87,6 +87,7 @@ def test_one_sequence_by_the_chain(
     assert type(loaded.model.weights.head) is PlainLinear
     assert isinstance(single_chain(loaded.model), SingleChain)
     fleet = Fleet(loaded, seed=3, rows=1)
+    fleet.runner.warm_up()
     fleet.join()
     for _ in range(40):  # beyond what the chain takes
         fleet.step()

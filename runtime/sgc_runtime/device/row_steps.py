@@ -20,6 +20,8 @@ from sgc_runtime.model.forward import KVTensors
 from sgc_runtime.model.llama import LlamaModel
 from sgc_runtime.model.single import SingleChain, single_chain
 
+_LENGTHS = (1, 2048)  # contexts that steps of one token are recorded for ahead
+
 
 @dataclass(frozen=True, slots=True)
 class _RowsPlan:
@@ -86,6 +88,25 @@ class RowSteps:
     def _bound(self, window: int | None) -> int | None:
         """None where the window hides nothing."""
         return None if window is None or window >= self._table.max_context else window
+
+    def warm_up(self) -> None:
+        """Compile all kernels of such steps, and record those of one token, on padding."""
+        numbers = np.array([self._table.padding], np.int32)
+        for size, tile, length in ((2, 64, 1), (32, 128, 400)):
+            size = min(size, padded(self.max_tokens))
+            numbers[0, POSITION] = min(length, self._table.max_context) - 1
+            loaded = self.plans.load(numbers)
+            self._send(numbers, size)
+            grids = [x.joined(Launch(size, 8, 8, 8, tile, x.tokens)) for x in loaded]
+            self._model.logits(self._body(size, grids))
+        numbers[0, POSITION] = 0
+        if self._chain is None:
+            return
+        splits = (self._chain.split(min(length, self._table.max_context)) for length in _LENGTHS)
+        for split in dict.fromkeys(splits):
+            if split is not None:
+                for _ in range(2):
+                    self._single(numbers, self._chain, split)
 
     def run(self, numbers: Ints, wanted: NDArray[np.int64] | None) -> torch.Tensor:
         """Begin the step of `numbers` (see `SlotTable.number`).

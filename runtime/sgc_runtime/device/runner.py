@@ -106,6 +106,13 @@ class DeviceRunner:
             self.row_steps = RowSteps(model, kv, self.table, uploads, tokens, self.graphs)
 
     @torch.inference_mode()
+    def warm_up(self) -> None:
+        """Compile what small steps run, so that none of them waits for it; takes seconds where the
+        kernels are not in Triton's cache yet. Before the first launch."""
+        if self.row_steps is not None:
+            self.row_steps.warm_up()
+
+    @torch.inference_mode()
     def launch(self, chunks: Sequence[Chunk]) -> DeviceLaunched:
         gens = [c for c in chunks if c.request.scoring is None]
         scorings = [c for c in chunks if c.request.scoring is not None]

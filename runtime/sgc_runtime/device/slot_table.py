@@ -42,6 +42,7 @@ class SlotTable:
         device: torch.device,
     ) -> None:
         shape = (rows + 1 + PASSING, max_context)
+        assert shape[0] * shape[1] < 1 << 31, "kernels count entries of the table in 32 bits"
         self.table = torch.zeros(shape, dtype=torch.int32, device=device)
         self.mirror: Ints = np.zeros(shape, np.int32)
         self.last_ids = torch.zeros(shape[0], dtype=torch.int64, device=device)

@@ -46,4 +46,6 @@ def make_runner(
         max_graph_tokens=options.max_graph_tokens,
     )
     sampler = DeviceSampler(config.vocab_size, budgets.max_running, device)
-    return DeviceRunner(model, kv, sampler, sizes, profile)
+    runner = DeviceRunner(model, kv, sampler, sizes, profile)
+    runner.warm_up()
+    return runner
