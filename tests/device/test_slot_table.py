@@ -8,7 +8,7 @@ import torch
 
 from sgc_ir.params import SamplingParams
 from sgc_kernels.select import select_kernels
-from sgc_kernels.step import TOKEN, StepTensors, prepare_step
+from sgc_kernels.step import ROW, TOKEN, StepTensors, prepare_step
 from sgc_runtime.device.slot_table import Ints, SlotTable
 from sgc_runtime.device.uploads import Uploads
 from sgc_runtime.engine.request import Request
@@ -62,6 +62,23 @@ def test_growing_rows_bring_nothing() -> None:
     assert numbers[0, TOKEN] == -1  # the id is on the device
     assert not table.changed
     check(table, request, 11)
+
+
+def test_many_tokens_are_numbered_as_few_are() -> None:
+    table, other = table_of(3), table_of(3)
+    first, second, third = request_of(100), request_of(200, 25), request_of(300)
+    again = request_of(200, 25)
+    second.pending = 1
+    again.pending = 1
+    numbers = number(table, Chunk(first, 8, 10), Chunk(second, 3, 26), Chunk(third, 9, 10))
+    few = [number(other, Chunk(again, place, place + 1)) for place in range(3, 26)]
+    assert numbers[2:25, 1:].tolist() == np.concatenate(few)[:, 1:].tolist()
+    assert numbers[:, ROW].tolist() == [table.row(first)] * 2 + [table.row(second)] * 23 + [
+        table.row(third)
+    ]
+    assert numbers[24, TOKEN] == -1
+    check(table, second, 26)
+    check(table, third, 10)
 
 
 def test_changed_slots_are_brought_again() -> None:

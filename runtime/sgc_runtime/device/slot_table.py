@@ -95,16 +95,33 @@ class SlotTable:
         """What `prepare_step` is told of each token of generations, `[T, 4]`; the slots before the
         chunks are brought to the device."""
         self.fill(chunks)
+        total = sum([chunk[2] - chunk[1] for chunk in chunks])
+        found = self._ones(chunks) if total == len(chunks) else self._some(chunks, total)
+        self.mirror[found[:, ROW], found[:, POSITION]] = found[:, SLOT]
+        return found
+
+    def _ones(self, chunks: Sequence[Chunk]) -> Ints:
+        """Numbers of chunks of one token each."""
         numbers: list[int] = []
         for request, start, end in chunks:
             row = self._rows[request]
             request.num_tabled = self._known[row] = end
-            slots, tokens, num_tokens = request.slots, request.tokens, request.num_tokens
-            for place in range(start, end):
-                token = tokens.item(place) if place < num_tokens else _PENDING
-                numbers += (row, slots.item(place), place, token)
-        found = np.array(numbers, np.int32).reshape(-1, NUMBERS)
-        self.mirror[found[:, ROW], found[:, POSITION]] = found[:, SLOT]
+            token = request.tokens.item(start) if start < request.num_tokens else _PENDING
+            numbers += (row, request.slots.item(start), start, token)
+        return np.array(numbers, np.int32).reshape(-1, NUMBERS)
+
+    def _some(self, chunks: Sequence[Chunk], total: int) -> Ints:
+        found, at = np.empty((total, NUMBERS), np.int32), 0
+        for request, start, end in chunks:
+            row = self._rows[request]
+            request.num_tabled = self._known[row] = end
+            part = found[at : at + end - start]
+            part[:, ROW], part[:, SLOT] = row, request.slots[start:end]
+            part[:, POSITION] = range(start, end)
+            part[:, TOKEN] = request.tokens[start:end]
+            if end > request.num_tokens:
+                part[-1, TOKEN] = _PENDING
+            at += end - start
         return found
 
     def number_scorings(self, chunks: Sequence[Chunk]) -> Ints | None:
