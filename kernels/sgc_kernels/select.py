@@ -127,7 +127,8 @@ def _with_triton(
         if attention in _ON_GPU:
             raise
         _LOG.warning("no Triton here (%s): attention and norms run in torch", error)
-        return plain
+        # The reference of attention over rows reads numbers on the host, which no graph can hold.
+        return replace(plain, rows=replace(plain.rows, attention=None))
     return replace(
         plain,
         attention=_attention_on_gpu(device, attention),

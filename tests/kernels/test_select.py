@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 
 import pytest
 import torch
@@ -40,6 +41,18 @@ def test_a_gpu_has_kernels_in_triton_and_products_in_torch() -> None:
     torch_attention = select_kernels(CUDA, torch.bfloat16, 64, 3, "torch")
     assert torch_attention.attention.name == "torch"
     assert torch_attention.rms_norm is kernels.rms_norm
+
+
+def test_a_gpu_without_triton_has_references_and_no_rows_to_record(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "sgc_kernels.gpu.activation", None)
+    with caplog.at_level("WARNING", "sgc"):
+        kernels = select_kernels(CUDA, torch.bfloat16, 64, 3)
+    assert "no Triton here" in caplog.text
+    assert (kernels.attention.name, kernels.rows.attention) == ("torch", None)
+    with pytest.raises(ImportError):
+        select_kernels(CUDA, torch.bfloat16, 64, 3, "triton")
 
 
 def test_the_reference_of_attention_can_be_had_on_a_cpu() -> None:
