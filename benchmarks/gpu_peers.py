@@ -5,8 +5,8 @@
 A Llama-3.1-8B-shaped model with random weights, the same files for all; prompts are the same random
 ids, new ones in each repetition. Every engine has its own processes and the GPU for itself, in its
 default set-up; temperature 0 and no end of text unless said. A part's prompts go in by one call of
-each engine's interface for batches. Before the clock runs, each does a part once (`warm_up`), and
-compiles its constraint.
+each engine's interface for batches. Before the clock runs, each compiles its constraint and does a
+short run of the part, ours, which records graphs when they are first needed, all of it (`warm_up`).
 
 - a1, a2: 512 prompts that share 1,500 ids. b: 256 that share nothing. d: one. s: temperature 1.
 - c: texts bound by a regex. Each peer's grammar back ends are tried; the best one counts.

@@ -84,7 +84,8 @@ def _comparisons(part: PeerPart, engines: Mapping[str, Figures]) -> list[dict[st
             each = ratio * ours["characters"] / max(1, found["characters"])
             entry["speed_ratio_a_character"] = round(each, 3)
         if name == best and part.goal is not None:
-            entry |= {"best": True, "goal": part.goal, "met": ratio >= part.goal}
+            met = ratio >= part.goal and _did(part, ours)
+            entry |= {"best": True, "goal": part.goal, "met": met}
         entries.append(entry)
     return entries
 

@@ -137,6 +137,9 @@ def test_illegal_texts_do_not_count_and_lengths_are_told() -> None:
     assert entry["speed_ratio"] == 5.0
     assert entry["speed_ratio_a_character"] == 2.5
     assert entry["met"]
+    engines["sgc"]["legal"] = 127
+    (entry,) = part_result(part, engines, {}, None)["comparisons"]
+    assert not entry["met"]
 
 
 def test_the_mean_over_programs_takes_the_best_peer_of_each() -> None:
