@@ -48,3 +48,17 @@ def test_nothing_is_recorded_beyond_the_budget(caplog: pytest.LogCaptureFixture)
     assert graphs.recordings == 2
     assert graphs.find((4,), [launch(1)]) is None
     assert len(caplog.records) == 1
+
+
+class Failing(EagerRecorder):
+    def record(self, body: object) -> Recorded:
+        raise torch.OutOfMemoryError("none left")
+
+
+def test_where_memory_is_out_nothing_more_is_recorded(caplog: pytest.LogCaptureFixture) -> None:
+    graphs = Graphs(Failing(), 1000)
+    with caplog.at_level(logging.WARNING):
+        for size in (1, 2):
+            graphs.record((size,), (launch(1),), lambda: torch.zeros(1))
+    assert graphs.find((1,), [launch(1)]) is None
+    assert len(caplog.records) == 1

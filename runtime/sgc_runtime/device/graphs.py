@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 from collections.abc import Callable, Hashable, Sequence
@@ -99,8 +100,11 @@ class CudaRecorder:
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
                 try:
                     result = body()
-                finally:
-                    graph.capture_end()
+                except BaseException:
+                    with contextlib.suppress(RuntimeError):  # what is wrong is known better
+                        graph.capture_end()
+                    raise
+                graph.capture_end()
         finally:
             if collects:
                 gc.enable()
@@ -151,13 +155,15 @@ class Graphs:
         """Record a body that has just run, so that all its kernels are compiled."""
         if self.bytes_taken >= self._budget:
             return
-        # What is replaced is given up first.
-        self._entries.pop(key, None)
-        self._entries[key] = _Entry(launches, self._recorder.record(body))
+        self._entries.pop(key, None)  # what is replaced is given up first
+        try:
+            self._entries[key] = _Entry(launches, self._recorder.record(body))
+        except torch.OutOfMemoryError:
+            self._budget = 0
         self.recordings += 1
         if self.bytes_taken >= self._budget:
             _LOG.warning(
-                "graphs of steps have taken %d MB, their whole budget: steps of other sizes are "
-                "launched kernel by kernel; give more by --graph-memory",
+                "graphs of steps have taken %d MB, all that there is for them: other steps "
+                "are launched kernel by kernel; give more by --graph-memory",
                 self.bytes_taken >> 20,
             )
