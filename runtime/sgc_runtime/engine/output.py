@@ -73,6 +73,9 @@ class OutputWatcher:
     def _begin(self) -> None:
         p = self._params
         self._search = StopSearch(self._stop, p.stop_regex, p.min_tokens, self._drop_blank)
+        # Where no text is looked at before the end, ids wait here for theirs.
+        self._is_late = self._on_text is None and not self._search.has_stops
+        self._late: list[int] = []
         self.num_healed = self.num_tokens = self.num_kept = 0
         self.pending = self._before
 
@@ -104,7 +107,12 @@ class OutputWatcher:
             del self._taken[len(self._taken) - count :]
             self.num_kept -= count
             self.num_tokens -= count
-            self._search.take_back(count)
+            if count <= len(self._late):
+                del self._late[len(self._late) - count :]
+            else:
+                count -= len(self._late)
+                self._late.clear()
+                self._search.take_back(count)
             return
         if count > len(self._marks):
             self._replay(self._taken[: len(self._taken) - count])
@@ -137,7 +145,7 @@ class OutputWatcher:
             completes: the constraint allows nothing behind the last one.
         """
         if self._is_plain(tokens):
-            self._push_plain(tokens)
+            self._push_late(tokens)
             if completes:
                 self._end("constraint", None)
             return len(tokens)
@@ -150,23 +158,29 @@ class OutputWatcher:
     def _is_plain(self, tokens: Sequence[int]) -> bool:
         """Whether they are text and no more: none ends the gen or is looked at by itself."""
         return (
-            not self._search.has_stops
-            and self._on_text is None
+            self._is_late
             and (self._healing is None or not self._healing.active)
             and self._stop_ids.isdisjoint(tokens)
             and self.num_tokens + len(tokens) < self._params.max_tokens
         )
 
-    def _push_plain(self, tokens: Sequence[int]) -> None:
+    def _push_late(self, tokens: Sequence[int]) -> None:
         """`push` of such tokens."""
         if self._taken is not None:
             self._taken += tokens
-        texts = [self._vocabulary.token_bytes(token) for token in tokens]
-        if self.num_kept == 0:
-            texts[0] = self._before + texts[0]
-        self._search.push_all(texts)
+        self._late += tokens
         self.num_tokens += len(tokens)
         self.num_kept += len(tokens)
+
+    def _catch_up(self) -> None:
+        """Find the text of what has waited."""
+        if not self._late:
+            return
+        texts = [self._vocabulary.token_bytes(token) for token in self._late]
+        if len(texts) == self.num_kept:
+            texts[0] = self._before + texts[0]
+        self._late.clear()
+        self._search.push_all(texts)
 
     def push(self, token: int, completes: bool = False) -> bool:
         """Take a token; True when the gen ends with it.
@@ -174,6 +188,10 @@ class OutputWatcher:
         Args:
             completes: the constraint allows nothing behind it.
         """
+        if self._is_late and not completes and self._is_plain((token,)):
+            self._push_late((token,))
+            return False
+        self._catch_up()
         if self._taken is not None:
             self._taken.append(token)
         data = self._vocabulary.token_bytes(token)
@@ -211,6 +229,7 @@ class OutputWatcher:
 
     def pause(self) -> None:
         """End here for now: text that may become a stop is not given away."""
+        self._catch_up()
         self.finish_reason, self.text = "paused", self._search.text
 
     @property
@@ -227,6 +246,7 @@ class OutputWatcher:
         return held and bool(self._stop or p.stop_regex)
 
     def _end(self, reason: str, matched: int | None) -> bool:
+        self._catch_up()
         self.text = self._search.text
         if self.num_kept:
             self.pending = self._search.pending

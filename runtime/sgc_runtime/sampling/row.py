@@ -47,6 +47,7 @@ class SamplingRow:
     """
 
     __slots__ = (
+        "_counts",
         "allowed_mass",
         "bias",
         "bias_ids",
@@ -91,6 +92,9 @@ class SamplingRow:
         self.mask: npt.NDArray[np.int32] | None = None
         self.allowed_mass = 0.0
         self.num_masked = 0
+        p = params
+        penalties = p.frequency_penalty, p.presence_penalty, p.repetition_penalty
+        self._counts = penalties != (0.0, 0.0, 1.0)
 
     @property
     def wants_logprobs(self) -> bool:
@@ -151,9 +155,7 @@ class SamplingRow:
 
     def advance_all(self, tokens: Sequence[int]) -> None:
         """`advance` by each."""
-        p = self.params
-        counts = p.frequency_penalty or p.presence_penalty or p.repetition_penalty != 1.0
-        if counts or self.healing is not None:
+        if self._counts or self.healing is not None:
             for token in tokens:
                 self.advance(token)
         else:
@@ -164,8 +166,8 @@ class SamplingRow:
         self.step += 1
         if self.healing is not None and self.heals and not self.healing.take(token):
             self.num_healed += 1
-            return
-        self._count(token, 1)
+        elif self._counts:
+            self._count(token, 1)
 
     def _count(self, token: int, times: int) -> None:
         p = self.params

@@ -108,6 +108,7 @@ def test_a_stop_over_a_pending_character() -> None:
 
 
 def state_of(watcher: OutputWatcher) -> tuple[object, ...]:
+    watcher._catch_up()
     ends = (watcher.finish_reason, watcher.matched, watcher.text, watcher.residual)
     search = (watcher._search.text, watcher._search.pending, watcher._search._finder.num_safe_chars)
     return (*ends, watcher.pending, watcher.num_kept, watcher.num_tokens, search)
@@ -141,6 +142,41 @@ def test_what_is_taken_back_was_never_there(
     for token in left:
         expected.push(token)
     assert state_of(watcher) == state_of(expected)
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=9) | st.integers(1, 12), max_size=40),
+    st.sampled_from([b"", b"\xc3", b"\xf0\x9f"]),
+    st.booleans(),
+    st.sampled_from([60, 7]),
+)
+def test_what_no_stop_can_end_is_found_at_the_end(
+    moves: list[bytes | int], pending: bytes, drop_blank: bool, max_tokens: int
+) -> None:
+    def fresh(*stop: str) -> OutputWatcher:
+        params = SamplingParams(max_tokens=max_tokens, stop=stop)
+        return OutputWatcher(
+            params, Bytes(), {EOS}, pending=pending, drop_blank=drop_blank, bound=True
+        )
+
+    late, at_once = fresh(), fresh("\0")  # which is EOS, not text
+    for move in moves:
+        if isinstance(move, int):
+            if move <= at_once.num_tokens:
+                late.take_back(move)
+                at_once.take_back(move)
+            continue
+        taken = late.push_all(move)
+        found = next((i for i, token in enumerate(move, 1) if at_once.push(token)), len(move))
+        assert taken == found
+        if late.finish_reason is not None:
+            break
+    else:
+        late.complete()
+        at_once.complete()
+    for watcher in (late, at_once):
+        assert watcher.finish_reason is not None
+    assert state_of(late)[:-1] == state_of(at_once)[:-1]
 
 
 @pytest.mark.parametrize("bound", [True, False])
