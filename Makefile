@@ -33,8 +33,9 @@ demo: $(INSTALLED)
 	@echo "The first two results of out/essays.jsonl:"
 	@head -n 2 out/essays.jsonl
 
+# Two at a time, each with one thread of products: what two cores hold.
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
