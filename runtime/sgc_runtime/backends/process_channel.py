@@ -23,7 +23,7 @@ _READ_BYTES = 1 << 18
 
 def packed(*message: Any) -> bytes:
     """A message, ready to be sent. Raises TypeError naming what is no plain data."""
-    return pack(list(message))
+    return pack(list(message), loose=True)
 
 
 class Channel:

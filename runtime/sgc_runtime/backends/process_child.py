@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any
@@ -86,18 +86,27 @@ class EngineProcess:
         if self._failure is None:
             self._outbox.append(packed(*message))
 
-    async def ask(
+    def ask(
         self, kind: str, stream: int, *rest: Any, on_text: Callable[[str], None] | None = None
-    ) -> Any:
-        """The answer to a call on `stream`. When cancelled, the call is as if it had not been.
+    ) -> Coroutine[Any, Any, Any]:
+        """Ask something of `stream`; gives the answer, to be awaited at once. When that is
+        cancelled, the call is as if it had not been.
 
-        Raises what the call raises there, and BackendError when the process is gone.
+        Raises BackendError when the process is gone and TypeError for what is no plain data;
+        nothing is asked then. The answer raises what the call raises there.
         """
         inbox = self._started(kind)
         asked = Asked(on_text)
         number = inbox.expect(asked)
         try:
             self._say_soon(asked.loop, kind, number, stream, *rest)
+        except TypeError:
+            inbox.forget(number)
+            raise
+        return self._answer(inbox, asked, number, stream)
+
+    async def _answer(self, inbox: Inbox, asked: Asked, number: int, stream: int) -> Any:
+        try:
             return await asked.answer()
         except asyncio.CancelledError:
             self._say_soon(asked.loop, "cancel", number, stream)
@@ -186,15 +195,16 @@ class EngineProcess:
             return self._inbox
 
     def _start(self) -> None:
-        own, other = socket.socketpair()
-        with other:
-            try:
+        own: socket.socket | None = None
+        try:
+            own, other = socket.socketpair()
+            with other:
                 self._process = _spawn(other.fileno())
-            except OSError as error:
+        except OSError as error:
+            if own is not None:
                 own.close()
-                reason = error.strerror or error
-                self._failure = f"the engine's process cannot be started: {reason}"
-                return
+            self._failure = f"the engine's process cannot be started: {error.strerror or error}"
+            return
         self._outbox.appendleft(packed("start", *self._setup, _LOG.getEffectiveLevel()))
         self._channel = Channel(own)
         self._inbox = Inbox(self._channel, self._note, self._reap_aside)
@@ -258,7 +268,10 @@ def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
 def _import_path() -> list[str]:
     """That of this process, so that everything is found where it is found here. Python's own come
     first: what lies in a program's folder has come too late here to take the place of one."""
-    paths = [os.path.abspath(path) for path in sys.path]
+    try:
+        paths = [os.path.abspath(path) for path in sys.path]
+    except FileNotFoundError:  # this process is in a folder that was removed
+        paths = [path for path in sys.path if os.path.isabs(path)]
     library = os.path.dirname(os.__file__)
     own = [path for path in paths if path in (library, os.path.join(library, "lib-dynload"))]
     return [*own, *(path for path in paths if path not in own)]

@@ -3,7 +3,7 @@ size, half surrogate pairs pass."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgpack
@@ -11,12 +11,26 @@ import msgpack
 from sgc_ir.params import CallResult, Usage
 
 _TUPLE, _INTEGER = 1, 2  # codes of msgpack's extension types
+_CONTENTS: Mapping[type, Callable[[Any], Any]] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    list: list,
+    dict: dict,
+}
 
 
-def pack(value: Any) -> bytes:
-    """Bytes of plain data. Raises TypeError naming what is none."""
+def pack(value: Any, loose: bool = False) -> bytes:
+    """Bytes of plain data. Raises TypeError naming what is none.
+
+    Args:
+        loose: take enums and other kinds of text, numbers, lists and dicts for what they hold.
+    """
     data: bytes = msgpack.packb(
-        value, default=_extension, strict_types=True, unicode_errors="surrogatepass"
+        value,
+        default=_loose if loose else _extension,
+        strict_types=True,
+        unicode_errors="surrogatepass",
     )
     return data
 
@@ -70,6 +84,17 @@ def _result(
     *rest: Any,
 ) -> CallResult:
     return CallResult(text, token_ids, finish_reason, matched, complete, Usage(*usage), *rest)
+
+
+def _loose(value: Any) -> Any:
+    if type(value) is tuple:
+        return msgpack.ExtType(_TUPLE, pack(list(value), loose=True))
+    if isinstance(value, tuple):
+        return _loose(tuple(value))
+    for kind, content in _CONTENTS.items():
+        if isinstance(value, kind) and type(value) is not kind:
+            return content(value)
+    return _extension(value)
 
 
 def _extension(value: Any) -> msgpack.ExtType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import gc
 import os
 import signal
@@ -30,6 +31,10 @@ from sgc_runtime.executor.backend import Call, Media, Text
 
 OPTIONS: dict[str, Any] = {"dtype": "float32", "kv_tokens": 4000}
 LONG = {"max_tokens": 900, "ignore_eos": True}
+
+
+class Word(enum.StrEnum):
+    FAX = "fax"
 
 
 @contextmanager
@@ -263,6 +268,23 @@ def test_errors_keep_type_message_and_kind(
         cause = raised.value.__cause__
         assert isinstance(cause, ConstraintError)
         assert (cause.kind, cause.where) == ("malformed", "position 0")
+
+
+def test_a_call_that_cannot_be_sent_is_not_made(own: ProcessBackend) -> None:
+    async def main() -> None:
+        on = stream(own, "the fox")
+        with pytest.raises(TypeError, match="a object is no plain data"):
+            await gen(on, json_schema={"const": object()})
+        other = on.fork()
+        found = [(await gen(one)).text for one in (on, other, stream(own, "the fox"))]
+        assert found == [found[0]] * 3
+        lost = stream(own, "the fox")
+        with pytest.raises(TypeError):
+            await gen(lost, json_schema={"const": object()})
+        lost.close()
+        assert (await gen(stream(own, "the fox"), stop=(Word.FAX,))).text == found[0]
+
+    run(main)
 
 
 def test_media_are_refused_where_they_are_appended(own: ProcessBackend) -> None:

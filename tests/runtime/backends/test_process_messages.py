@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import socket
 import threading
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,6 +92,28 @@ def test_more_than_the_socket_takes_is_sent_meanwhile() -> None:
 def test_what_is_no_plain_data_is_refused_where_it_is_sent() -> None:
     with pytest.raises(TypeError, match="object is no plain data"):
         packed("hint", object())
+
+
+class _Word(enum.StrEnum):
+    YES = "yes"
+
+
+class _Number(enum.IntEnum):
+    ONE = 1
+
+
+class _Pair(NamedTuple):
+    one: int
+    other: str
+
+
+def test_kinds_of_text_and_numbers_are_taken_for_what_they_hold() -> None:
+    given = [_Word.YES, np.float64(0.5), _Number.ONE, _Pair(1, _Word.YES), True]
+    (found,) = unpack(packed(given))
+    assert found == ["yes", 0.5, 1, (1, "yes"), True]
+    assert [type(one) for one in found] == [str, float, int, tuple, bool]
+    with pytest.raises(TypeError, match="_Word is no plain data"):
+        pack(_Word.YES)  # a journal gives back what it was given
 
 
 params = st.builds(
