@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from sgc_kernels.gpu.sampling.params import TokenMasks
 from sgc_runtime.device.sample_rows import Ints, padded
@@ -62,7 +61,8 @@ class MaskArena:
         staged[: 2 * len(fresh)].view(np.int64)[:] = fresh
         staged[size : size + mask_rows] = -1
         staged[size + np.array(at, np.int64)] = places
-        self._write(staged[size + mask_rows :], fresh)
+        new = [mask for mask in map(self._held.__getitem__, fresh) if mask is not None]
+        _write(staged[size + mask_rows :], new, self.words)
         sent = self._uploads.send()
         if self._memory is None:
             shape = len(self._held), self.words
@@ -109,28 +109,26 @@ class MaskArena:
             self._writable.append(mask)
         return place
 
-    def _write(self, out: Ints, fresh: list[int]) -> None:
-        """Masks one behind the other; what is behind their last word is ruled out."""
-        masks = [mask for mask in map(self._held.__getitem__, fresh) if mask is not None]
-        if masks and all(len(mask) == self.words for mask in masks):
-            np.concatenate(masks, out=out)
-            return
-        for row, mask in zip(out.reshape(-1, self.words), masks, strict=True):
-            row[: len(mask)] = mask[: self.words]
-            row[len(mask) :] = 0
-
 
 def sent_masks(masks: Sequence[Ints | None], words: int, uploads: Uploads) -> TokenMasks | None:
     """The masks of some rows, each sent now."""
     if all(mask is None for mask in masks):
         return None
+    given = [mask for mask in masks if mask is not None]
     size = padded(len(masks))
-    staged = uploads.stage(size + words * len(masks))
-    staged[size:] = 0
-    block: NDArray[np.int32] = staged[size:].reshape(len(masks), words)
-    for i, mask in enumerate(masks):
-        staged[i] = -1 if mask is None else i
-        if mask is not None:
-            block[i, : len(mask)] = mask[:words]
+    staged = uploads.stage(size + words * len(given))
+    there = np.array([mask is not None for mask in masks])
+    staged[: len(masks)] = np.where(there, there.cumsum() - 1, -1)
+    _write(staged[size:], given, words)
     sent = uploads.send()
-    return TokenMasks(sent[size:].view(len(masks), words), sent[: len(masks)])
+    return TokenMasks(sent[size:].view(len(given), words), sent[: len(masks)])
+
+
+def _write(out: Ints, masks: Sequence[Ints], words: int) -> None:
+    """Masks one behind the other; what is behind their last word is ruled out."""
+    if masks and all(len(mask) == words for mask in masks):
+        np.concatenate(masks, out=out)
+        return
+    for row, mask in zip(out.reshape(-1, words), masks, strict=True):
+        row[: len(mask)] = mask[:words]
+        row[len(mask) :] = 0
