@@ -148,6 +148,7 @@ def _single(device: torch.device, dtype: torch.dtype) -> SingleKernels | None:
         return None
     from sgc_kernels.gpu import gemv
     from sgc_kernels.gpu.attention import single
+    from sgc_kernels.gpu.device import has_pdl
 
     return SingleKernels(
         attention=single.SingleAttention,
@@ -156,7 +157,7 @@ def _single(device: torch.device, dtype: torch.dtype) -> SingleKernels | None:
         fused_linear=gemv.fused_linear,
         fused_gated_linear=gemv.fused_gated_linear,
         fits=lambda width: gemv.fits(1, width),
-        pdl=torch.cuda.is_available() and torch.cuda.get_device_capability(device) >= (9, 0),
+        pdl=has_pdl(device),
     )
 
 

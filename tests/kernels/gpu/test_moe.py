@@ -14,6 +14,7 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton", reason="triton is not installed")
 
 from sgc_kernels import moe as reference
+from sgc_kernels.gpu.device import has_pdl
 from sgc_kernels.gpu.moe import few, grouped, route, run
 from sgc_kernels.moe import Experts
 
@@ -201,7 +202,7 @@ def experts_on_gpu(shape: tuple[int, int, int, int, bool], dtype: torch.dtype) -
 def test_poisoned_outputs_in_bfloat16(tokens: int, shape: tuple[int, int, int, int, bool]) -> None:
     experts = experts_on_gpu(shape, torch.bfloat16)
     x = some_tokens(tokens, shape[2], torch.bfloat16, tokens)
-    routes = route.route(x, experts, 16, True, run.has_pdl(x.device))
+    routes = route.route(x, experts, 16, True, has_pdl(x.device))
     check_routes(routes, tokens, experts)
     expected = exact(x, experts, routes.experts)
     for out in (run.moe(x, experts), run.invariant_moe(x, experts)):

@@ -3,11 +3,11 @@ CUDA graph as well."""
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import torch
 
+from sgc_kernels.gpu.device import has_pdl
 from sgc_kernels.gpu.moe.few import few_tokens, fits
 from sgc_kernels.gpu.moe.grouped import Tile, combine, gated_product, product
 from sgc_kernels.gpu.moe.route import route
@@ -75,13 +75,3 @@ def _run(x: torch.Tensor, experts: Experts, invariant: bool) -> torch.Tensor:
     if invariant and not pdl and experts.router.dtype != torch.float32:
         return run_form(x, experts, _ELSEWHERE, pdl, invariant)
     return run_form(x, experts, choose_form(x.shape[0], experts), pdl, invariant)
-
-
-def has_pdl(device: torch.device) -> bool:
-    """Whether kernels may start while the one before ends."""
-    return device.type == "cuda" and _capability(device.index or 0) >= (9, 0)
-
-
-@functools.cache
-def _capability(index: int) -> tuple[int, int]:
-    return torch.cuda.get_device_capability(index)
