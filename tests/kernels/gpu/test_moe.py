@@ -23,7 +23,6 @@ DTYPES = [torch.float32, torch.float16]
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 SMALL = run.Form(16, grouped.Tile(16, 16, 4, 1), grouped.Tile(32, 16, 4, 1))
 SWAPPED = run.Form(16, grouped.Tile(32, 32, 4, 1, swap=True), grouped.Tile(16, 16, 4, 1, swap=True))
-BY_TMA = run.Form(16, grouped.Tile(32, 16, 4, 1, tma=True), grouped.Tile(16, 16, 4, 1, True, True))
 
 
 def some_experts(
@@ -124,7 +123,7 @@ def test_rows_that_are_no_numbers_stay_alone(tokens: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("form", [SMALL, SWAPPED, BY_TMA], ids=["rows", "swapped", "tma"])
+@pytest.mark.parametrize("form", [SMALL, SWAPPED], ids=["rows", "swapped"])
 @pytest.mark.parametrize(
     ("tokens", "count", "top_k", "hidden", "width"),
     [(1, 4, 2, 32, 48), (7, 8, 2, 48, 40), (40, 3, 1, 40, 24), (50, 4, 2, 64, 24)],
@@ -260,10 +259,10 @@ def test_early_launches_keep_their_order(tokens: int) -> None:
         for _ in range(10):
             if tokens <= 4:
                 routes = route.route(hidden, experts, 1, False, pdl)
-                hidden = hidden + few.few_tokens(hidden, experts, routes, pdl)
+                made = few.few_tokens(hidden, experts, routes, pdl)
             else:
-                form = run.choose_form(tokens, experts)
-                hidden = hidden + run.run_form(hidden, experts, form, pdl)
+                made = run.run_form(hidden, experts, run.choose_form(tokens, experts), pdl)
+            hidden = torch.nn.functional.rms_norm(hidden + made, (1024,))
         return hidden
 
     expected = chain(False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ def test_a_model_on_a_gpu_is_loaded_without_holding_a_weight_twice(
     model = transformers.LlamaForCausalLM(config)
     weights = 2 * sum(parameter.numel() for parameter in model.parameters())
     device = torch.device("cuda", 0)
+    gc.collect()  # what earlier tests have left would go away in between
     torch.cuda.synchronize(device)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
