@@ -249,3 +249,24 @@ def test_masks_stay_on_the_device_until_others_need_their_place() -> None:
             assert found.words[row].tolist() == mask.tolist()
         if picked[1].flags.writeable:
             picked[1][:] = 0  # not seen again
+
+
+@pytest.mark.parametrize("name", ["stage", "send"])
+def test_masks_are_sent_after_a_step_that_failed(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    uploads = Uploads(CPU)
+    arena = MaskArena(3, 96, uploads, CPU)
+    old, new, changing = (MaskRule([i, 95 - i], 96).words for i in range(3))
+    changing = changing.copy()
+    arena.masks([old], [0], 1)
+    with monkeypatch.context() as patched, pytest.raises(MemoryError):
+        patched.setattr(uploads, name, fails)
+        arena.masks([new, changing], [0, 1], 2)
+    found = arena.masks([changing, new, old], [0, 1, 2], 3)
+    expected = [mask.tolist() for mask in (changing, new, old)]
+    assert found.words[found.rows.long()].tolist() == expected
+
+
+def fails(*args: object) -> None:
+    raise MemoryError

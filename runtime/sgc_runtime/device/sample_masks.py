@@ -54,7 +54,15 @@ class MaskArena:
         self._writable: list[Ints] = []
 
     def masks(self, masks: Sequence[Ints], at: Sequence[int], rows: int) -> TokenMasks:
-        """Masks of a step's `rows` rows; `masks` are those of rows `at`, others have none."""
+        """Masks of a step's `rows` rows; `masks` are those of rows `at`, others have none. Where it
+        fails, no mask counts as sent any more."""
+        try:
+            return self._send(masks, at, rows)
+        except BaseException:
+            self._forget()
+            raise
+
+    def _send(self, masks: Sequence[Ints], at: Sequence[int], rows: int) -> TokenMasks:
         places, fresh = self._find(masks)
         size, mask_rows = padded(2 * len(fresh)), padded(rows)
         staged = self._uploads.stage(size + mask_rows + self.words * len(fresh))
@@ -72,6 +80,12 @@ class MaskArena:
             words = sent[size + mask_rows :].view(len(fresh), self.words)
             self._memory.index_copy_(0, index, words)
         return TokenMasks(self._memory, sent[size : size + rows])
+
+    def _forget(self) -> None:
+        """Whatever is in the memory is sent anew when it comes up."""
+        self._known.clear()
+        self._writable.clear()
+        self._held = [None] * len(self._held)
 
     def _find(self, masks: Sequence[Ints]) -> tuple[list[int], list[int]]:
         """The place of each mask, and those places whose masks are new."""
