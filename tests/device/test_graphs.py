@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sgc_kernels.gpu.attention.items import Launch
-from sgc_runtime.device.graphs import EagerRecorder, Graphs, Recorded, padded
+from sgc_runtime.device.graphs import Body, EagerRecorder, Graphs, Recorded, padded
 
 
 def launch(own: int, wide: int = 0, tokens: int = 16) -> Launch:
@@ -61,4 +61,36 @@ def test_where_memory_is_out_nothing_more_is_recorded(caplog: pytest.LogCaptureF
         for size in (1, 2):
             graphs.record((size,), (launch(1),), lambda: torch.zeros(1))
     assert graphs.find((1,), [launch(1)]) is None
+    assert graphs.recordings == 0
     assert len(caplog.records) == 1
+
+
+class Refusing(Counted):
+    """Cannot record a body that does what a capture does not allow."""
+
+    tries = 0
+
+    def record(self, body: Body) -> Recorded:
+        self.tries += 1
+        body()
+        return super().record(body)
+
+
+def not_allowed() -> torch.Tensor:
+    raise RuntimeError("operation not permitted when stream is capturing\nmore of it")
+
+
+def test_what_cannot_be_recorded_is_tried_once(caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Refusing()
+    graphs = Graphs(recorder, 1000)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            graphs.record((1,), (launch(1),), not_allowed)
+        graphs.record((2,), (launch(1),), lambda: torch.zeros(1))
+    assert recorder.tries == 2
+    assert graphs.recordings == 1
+    assert graphs.find((1,), [launch(1)]) is None
+    assert graphs.find((2,), [launch(1)]) is not None
+    (warning,) = caplog.records
+    assert "not permitted when stream is capturing)" in warning.getMessage()
+    assert "\n" not in warning.getMessage()

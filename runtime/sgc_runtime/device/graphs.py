@@ -130,6 +130,7 @@ class Graphs:
     def __init__(self, recorder: Recorder, budget: int) -> None:
         self._recorder, self._budget = recorder, budget
         self._entries: dict[Hashable, _Entry] = {}
+        self._refused: set[Hashable] = set()  # what cannot be recorded
         self.recordings = 0
 
     @property
@@ -152,15 +153,24 @@ class Graphs:
         return tuple(a.joined(b).rounded() for a, b in pairs)
 
     def record(self, key: Hashable, launches: tuple[Launch, ...], body: Body) -> None:
-        """Record a body that has just run, so that all its kernels are compiled."""
-        if self.bytes_taken >= self._budget:
+        """Record a body that has just run, so that all its kernels are compiled. What cannot be
+        recorded is not tried again."""
+        if self.bytes_taken >= self._budget or key in self._refused:
             return
         self._entries.pop(key, None)  # what is replaced is given up first
         try:
             self._entries[key] = _Entry(launches, self._recorder.record(body))
+            self.recordings += 1
         except torch.OutOfMemoryError:
             self._budget = 0
-        self.recordings += 1
+        except RuntimeError as error:
+            self._refused.add(key)
+            _LOG.warning(
+                "a step cannot be recorded as a graph (%s); steps like it are launched kernel by "
+                "kernel: %r",
+                str(error).partition("\n")[0],
+                key,
+            )
         if self.bytes_taken >= self._budget:
             _LOG.warning(
                 "graphs of steps have taken %d MB, all that there is for them: other steps "
