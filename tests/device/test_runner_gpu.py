@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import torch
 import transformers
 from support import model as support_model
-from support.device import Fleet, pool_of, runner_of
+from support.device import Fleet, check_that_logits_outlive_a_step, pool_of, runner_of
 from support.engine import Letters
 from support.model import saved, tiny_model
 
@@ -167,6 +168,21 @@ def test_the_chain_of_one_row_is_as_exact_as_rows(tmp_path: Path) -> None:
             found.append(runner.launch([Chunk(request, place, place + 1)]).logits.clone())
         errors[chained] = float((torch.cat(found).cpu() - expected).norm() / expected.norm())
     assert errors[True] < 1.2 * errors[False] < 0.06
+
+
+def test_logits_outlive_the_next_step_whatever_it_is(tmp_path: Path) -> None:
+    """Chains of both turns and graphs of rows share one pool of memory."""
+    sizes = {**support_model.SIZES, "hidden_size": 256, "intermediate_size": 512}
+    saved(transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)), tmp_path / "model")
+    loaded = load_model(tmp_path / "model", "bfloat16", "cuda")
+    runner = runner_of(loaded, pool_of(loaded, 200), 2)
+    assert runner.row_steps is not None
+    assert runner.row_steps._chain is not None
+    for _ in range(2):  # record; replay alone
+        for order in product((1, 2), repeat=6):
+            check_that_logits_outlive_a_step(runner, order)
+    assert runner.graphs is not None
+    assert {key[1] for key in runner.graphs._entries} >= {"chain"}
 
 
 # -- a real model -------------------------------------------------------------------------------

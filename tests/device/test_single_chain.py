@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
-from support.device import Fleet
+from support.device import Fleet, check_that_logits_outlive_a_step, pool_of, runner_of
 from support.model import saved, tiny_model
 
 from sgc_kernels import fused_linear
@@ -15,6 +16,7 @@ from sgc_kernels.attention.spec import AttentionShape
 from sgc_kernels.kv_store import norm_turn_and_store, turn_and_store
 from sgc_kernels.linear import PlainLinear
 from sgc_kernels.select import SingleKernels
+from sgc_runtime.device.graphs import Body, Graphs, Recorded
 from sgc_runtime.model.loader import LoadedModel, load_model
 from sgc_runtime.model.single import SingleChain, single_chain
 
@@ -95,6 +97,45 @@ def test_one_sequence_by_the_chain(
     assert graphs is not None
     assert {(1, "chain", (1, 1), turn) for turn in (0, 1)} <= set(graphs._entries)
     assert fleet.checked > 20
+
+
+class SharedMemory:
+    """What a recording made in its own memory is lost when another one runs, as that of CUDA
+    graphs over one pool may be."""
+
+    bytes_taken = 0
+
+    def __init__(self) -> None:
+        self.results: list[torch.Tensor] = []
+
+    def record(self, body: Body) -> Recorded:
+        self.results.append(body().clone())
+        return _Shared(body, self.results[-1], self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    body: Body
+    result: torch.Tensor
+    memory: SharedMemory
+
+    def replay(self) -> None:
+        for result in self.memory.results:
+            result.fill_(torch.nan)
+        self.result.copy_(self.body())
+
+
+def test_logits_outlive_the_next_step(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sgc_kernels.linear.can_pack", lambda *_: False)
+    folder = saved(tiny_model("llama"), tmp_path_factory.mktemp("model"))
+    loaded = with_chain(load_model(folder, "float32"))
+    runner = runner_of(loaded, pool_of(loaded, 200), 2)
+    assert runner.row_steps is not None
+    runner.graphs = runner.row_steps.graphs = Graphs(SharedMemory(), 1 << 20)
+    for order in product((1, 2), repeat=4):
+        check_that_logits_outlive_a_step(runner, order)
 
 
 def test_biased_gates_have_no_chain(

@@ -83,6 +83,32 @@ def runner_of(
     return DeviceRunner(loaded.model, pool, sampler or HostSampler(), made)
 
 
+def check_that_logits_outlive_a_step(runner: DeviceRunner, sizes: Sequence[int]) -> None:
+    """Steps of so many rows, a token each: the logits of each are there while the next one runs."""
+    params, count = SamplingParams(temperature=0, max_tokens=2), len(sizes)
+    requests = []
+    for i in range(max(sizes)):
+        ids = torch.randint(3, 97, (count,), generator=torch.Generator().manual_seed(i))
+        row = SamplingRow(params, 0)
+        requests.append(Request(ids.int().numpy(), on_done=lambda *_: None, row=row))
+        requests[i].slots[:count] = range(i * count, (i + 1) * count)
+        requests[i].num_tokens = 0
+    before: tuple[torch.Tensor, torch.Tensor] | None = None
+    for size in sizes:
+        chunks = []
+        for request in requests[:size]:
+            request.num_tokens += 1
+            chunks.append(Chunk(request, request.num_tokens - 1, request.num_tokens))
+        logits = runner.launch(chunks).logits
+        assert logits.shape[0] == size
+        if before is not None:
+            assert torch.equal(*before)
+        assert bool(torch.isfinite(logits).all())
+        before = logits, logits.clone()
+    for request in requests:
+        runner.forget(request)
+
+
 class Fleet:
     """Requests in flight over one pool, computed by a runner step by step, where every logit is
     compared with the model's own over the request's tokens alone.

@@ -71,6 +71,9 @@ class RowSteps:
         assert rows.attention is not None, "attention has a form for rows"
         self._prepare = rows.prepare_step
         self._chain = single_chain(model)
+        # Outside of recordings: those share their memory, and the next one may write over it.
+        logits = (1, model.config.vocab_size)
+        self._logits = [torch.empty(logits, dtype=torch.float32, device=device) for _ in range(2)]
         self._turn = 0
         self._windows = {
             window: rows.attention(shape, padded(max_tokens), device, self._bound(window))
@@ -153,17 +156,18 @@ class RowSteps:
         """`[1, vocab]` of the chain, in one of two places by turns: those of the step before are
         looked at yet."""
         self._send(numbers, 1)
-        if self.graphs is None:
-            return self._chain_body(chain, split)
         self._turn = 1 - self._turn
+        out = self._logits[self._turn]
+        if self.graphs is None:
+            return self._chain_body(chain, split, out)
         key = (1, "chain", split, self._turn)
         recorded = self.graphs.find(key, [])
         if recorded is not None:
             recorded.replay()
-            return recorded.result
-        result = self._chain_body(chain, split)
-        self.graphs.record(key, (), lambda: self._chain_body(chain, split))
-        return result
+            return out
+        self._chain_body(chain, split, out)
+        self.graphs.record(key, (), lambda: self._chain_body(chain, split, out))
+        return out
 
     def _send(self, numbers: Ints, size: int) -> None:
         staged = self._uploads.stage(size * NUMBERS).reshape(size, NUMBERS)
@@ -184,8 +188,8 @@ class RowSteps:
         )
         return self._model.hidden(step.ids, step.positions, step.out_slots, plan, self._kv)
 
-    def _chain_body(self, chain: SingleChain, split: Hashable) -> torch.Tensor:
-        return chain.logits(self._prepared(1), self._table.table.view(-1), self._kv, split)
+    def _chain_body(self, chain: SingleChain, split: Hashable, out: torch.Tensor) -> torch.Tensor:
+        return chain.logits(self._prepared(1), self._table.table.view(-1), self._kv, split, out)
 
     def _prepared(self, size: int) -> StepTensors:
         table, step = self._table, self._step.first(size)

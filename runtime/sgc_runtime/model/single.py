@@ -40,13 +40,14 @@ class SingleChain:
         return self._kernels.split_for(length)
 
     def logits(
-        self, step: StepTensors, slots: torch.Tensor, kv: KVTensors, split: Any
+        self, step: StepTensors, slots: torch.Tensor, kv: KVTensors, split: Any, out: torch.Tensor
     ) -> torch.Tensor:
-        """`[1, vocab]` float32.
+        """`out`, with the logits.
 
         Args:
             step: of one token.
             slots: int32, see `StepTensors.starts`.
+            out: `[1, vocab]` float32.
         """
         model, weights = self._model, self._model.weights
         table = model.kernels.rotary_table(
@@ -57,7 +58,6 @@ class SingleChain:
             x = self._layer(index, layer, x, table, step, slots, kv, split)
         head = weights.head
         assert isinstance(head, PlainLinear)
-        out = torch.empty(1, model.config.vocab_size, dtype=torch.float32, device=model.device)
         own = (weights.norm, model.config.rms_eps)
         fused = self._kernels.fused_linear
         return fused(x, head.weight, norm=own, out=out, pdl=self._kernels.pdl)
