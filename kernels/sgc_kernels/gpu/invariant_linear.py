@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import torch
 import triton
 import triton.language as tl
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from sgc_kernels.gpu.device import multiprocessors
 
@@ -29,8 +28,6 @@ class Tile:
     depth: int
     warps: int
     stages: int
-    swap: bool = False  # rows of the weight are the long side of the instruction
-    tma: bool = False  # tiles come by the copy engine
 
 
 # With the time of a program, which has a multiprocessor to itself: ns a column (bfloat16, H200).
@@ -63,8 +60,6 @@ def _product(
     BIAS: tl.constexpr,
     PRECISION: tl.constexpr,
     STAGES: tl.constexpr,
-    SWAP: tl.constexpr,
-    TMA: tl.constexpr,
 ) -> None:
     """Program: TOGETHER tiles of rows go through the tiles of the weight side by side."""
     program = tl.program_id(0)
@@ -81,31 +76,19 @@ def _product(
     depth = tl.arange(0, DEPTH)
     live = row < rows
     inside = column < OUTS
-    if not TMA:
-        x_at = x + row.to(tl.int64)[:, None] * x_stride + depth[None, :]
-        read = tl.minimum(column, OUTS - 1) if OUTS % OUT_TILE != 0 else column
-        weight_at = weight + read.to(tl.int64)[:, None] * WIDTH + depth[None, :]
-    if SWAP:
-        acc = tl.zeros((OUT_TILE, ROW_TILE), tl.float32)
-    else:
-        acc = tl.zeros((ROW_TILE, OUT_TILE), tl.float32)
+    x_at = x + row.to(tl.int64)[:, None] * x_stride + depth[None, :]
+    read = tl.minimum(column, OUTS - 1) if OUTS % OUT_TILE != 0 else column
+    weight_at = weight + read.to(tl.int64)[:, None] * WIDTH + depth[None, :]
+    acc = tl.zeros((ROW_TILE, OUT_TILE), tl.float32)
     for at in tl.range(0, WIDTH, DEPTH, num_stages=STAGES):
-        if TMA:  # zeros where there is nothing
-            a = x.load([row_tile * ROW_TILE, at])
-            b = weight.load([out_tile * OUT_TILE, at])
-        elif WIDTH % DEPTH == 0:
+        if WIDTH % DEPTH == 0:
             a = tl.load(x_at + at, mask=live[:, None], other=0.0)
             b = tl.load(weight_at + at)
         else:
             here = (at + depth < WIDTH)[None, :]
             a = tl.load(x_at + at, mask=live[:, None] & here, other=0.0)
             b = tl.load(weight_at + at, mask=here, other=0.0)
-        if SWAP:
-            acc = tl.dot(b, tl.trans(a), acc, input_precision=PRECISION)
-        else:
-            acc = tl.dot(a, tl.trans(b), acc, input_precision=PRECISION)
-    if SWAP:
-        acc = tl.trans(acc)
+        acc = tl.dot(a, tl.trans(b), acc, input_precision=PRECISION)
     if BIAS:
         acc += tl.load(bias + column, mask=inside, other=0.0).to(tl.float32)[None, :]
     place = out + row.to(tl.int64)[:, None] * out_stride + column[None, :]
@@ -160,10 +143,9 @@ def invariant_linear(
     exact = x.dtype == torch.float32
     tile = tile or choose_tile(rows, outs, exact, multiprocessors(x.device))
     grid = (triton.cdiv(rows, tile.rows) * triton.cdiv(outs, tile.outs),)
-    tma = tile.tma and _can_copy(x)
     _product[grid](
-        _described(x, tile.rows, tile.depth) if tma else x,
-        _described(weight, tile.outs, tile.depth) if tma else weight,
+        x,
+        weight,
         bias,
         out,
         rows,
@@ -178,21 +160,9 @@ def invariant_linear(
         BIAS=bias is not None,
         PRECISION="ieee" if exact else "tf32",
         STAGES=tile.stages,
-        SWAP=tile.swap,
-        TMA=tma,
         num_warps=tile.warps,
     )
     return out
-
-
-def _can_copy(x: torch.Tensor) -> bool:
-    """Whether the copy engine can read rows of x and of a weight as wide."""
-    sizes = (x.data_ptr(), x.stride(0) * x.element_size(), x.shape[1] * x.element_size())
-    return all(size % 16 == 0 for size in sizes)
-
-
-def _described(x: torch.Tensor, rows: int, columns: int) -> TensorDescriptor:
-    return TensorDescriptor(x, list(x.shape), list(x.stride()), [rows, columns])
 
 
 def choose_tile(rows: int, outs: int, exact: bool, multiprocessors: int) -> Tile:

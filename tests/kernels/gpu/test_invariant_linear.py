@@ -20,8 +20,7 @@ BOUND = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
 SMALL = (
     Tile(16, 16, 16, 4, 2),
     Tile(32, 16, 32, 4, 2),
-    Tile(16, 64, 64, 4, 3, swap=True),
-    Tile(32, 16, 16, 4, 2, tma=True),
+    Tile(16, 64, 64, 4, 3),
 )
 pytestmark = pytest.mark.usefixtures("products_in_order")
 

@@ -14,7 +14,6 @@ import torch
 import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from sgc_kernels.gpu.moe.route import Routes
 
@@ -24,14 +23,13 @@ _GROUP = 8  # blocks of rows that walk the columns together, so that the cache h
 @dataclass(frozen=True, slots=True)
 class Tile:
     """Work of a program: `columns` of the result (of each half, for a gated product) in steps of
-    `step` along the input, for the rows of a block; with `tma`, weights come by the copy engine."""
+    `step` along the input, for the rows of a block."""
 
     columns: int
     step: int
     warps: int
     stages: int
     swap: bool = False
-    tma: bool = False
 
 
 @triton.jit(do_not_specialize=["max_blocks"])
@@ -51,7 +49,6 @@ def _product(
     STEP: tl.constexpr,
     GATED: tl.constexpr,
     SWAP: tl.constexpr,
-    TMA: tl.constexpr,
     GROUP: tl.constexpr,
     PDL: tl.constexpr,
 ) -> None:
@@ -77,12 +74,9 @@ def _product(
         step = tl.arange(0, STEP)
         rows = x + source.to(tl.int64)[:, None] * x_stride + step[None, :]
         first_row = expert * (2 * N if GATED else N)
-        if TMA:
-            first_row = first_row.to(tl.int32) + (inner // height) * COLUMNS
-        else:
-            # Columns beyond the last read weights of the first, which are there.
-            number = tl.where(within, column, 0)
-            weights = weight + (first_row + number)[:, None] * K + step[None, :]
+        # Columns beyond the last read weights of the first, which are there.
+        number = tl.where(within, column, 0)
+        weights = weight + (first_row + number)[:, None] * K + step[None, :]
         if SWAP:
             sums = tl.zeros([COLUMNS, ROWS], dtype=tl.float32)
         else:
@@ -91,10 +85,7 @@ def _product(
         for first in range(0, K, STEP):
             inside = (first + step < K)[None, :]
             a = tl.load(rows + first) if K % STEP == 0 else tl.load(rows + first, inside, 0.0)
-            if TMA:
-                b = weight.load([first_row, first])
-                c = weight.load([first_row + N, first]) if GATED else b
-            elif K % STEP == 0:
+            if K % STEP == 0:
                 b = tl.load(weights + first)
                 c = tl.load(weights + N * K + first) if GATED else b
             else:
@@ -181,7 +172,7 @@ def _launch(
     out = torch.empty((pairs, width), dtype=x.dtype, device=x.device)
     _product[(max_blocks * triton.cdiv(width, tile.columns),)](
         x,
-        _described(weight, tile) if tile.tma else weight,
+        weight,
         routes.order,
         routes.table,
         out,
@@ -195,7 +186,6 @@ def _launch(
         STEP=tile.step,
         GATED=gated,
         SWAP=tile.swap,
-        TMA=tile.tma,
         GROUP=_GROUP,
         PDL=pdl,
         num_warps=tile.warps,
@@ -203,11 +193,6 @@ def _launch(
         **({"launch_pdl": True} if pdl else {}),
     )
     return out
-
-
-def _described(weight: torch.Tensor, tile: Tile) -> TensorDescriptor:
-    rows, width = weight.shape[0] * weight.shape[1], weight.shape[2]
-    return TensorDescriptor(weight, [rows, width], [width, 1], [tile.columns, tile.step])
 
 
 def combine(y: torch.Tensor, weights: torch.Tensor, pdl: bool) -> torch.Tensor:
