@@ -54,7 +54,26 @@ def local_identity(model: Path, options: EngineOptions) -> dict[str, Any]:
         **values,
         "dtype": str(dtype).removeprefix("torch."),
         **{f"version of {name}": metadata.version(name) for name in _PACKAGES},
+        **(_gpu(options) if options.on_gpu else {}),
     }
+
+
+def _gpu(options: EngineOptions) -> dict[str, str]:
+    """What compiles kernels for a GPU and which one it is: tiles, and so sums, differ by it."""
+    import torch
+
+    packages = ["triton"] + ["flashinfer-python"] * (options.attention == "flashinfer")
+    known = {f"version of {name}": _version(name) for name in packages}
+    if not torch.cuda.is_available():  # said when the model is loaded
+        return known
+    return {**known, "gpu": torch.cuda.get_device_name(torch.device(options.device))}
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:  # then it is not used
+        return "none"
 
 
 def model_digest(model: Path) -> str:
