@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from sgc_kernels.attention.spec import AttentionMeta, AttentionShape
 from sgc_kernels.attention.torch_ref import TorchAttention
 from sgc_kernels.gpu.attention import flashinfer
+from sgc_kernels.gpu.attention.tables import upload_tables
 
 CPU = torch.device("cpu")
 DTYPE = torch.bfloat16
@@ -97,6 +99,42 @@ def test_what_is_asked_for(
     for window in (None, 1, 6, None):
         torch.testing.assert_close(plan.run(*tensors, window), right.run(*tensors, window))
     assert other.run(*step([(2, 5)], 0, CPU)[2]).shape == (2, 4, 64)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_slots_are_closed_up_where_they_lie(
+    monkeypatch: pytest.MonkeyPatch, lengths: list[tuple[int, int]]
+) -> None:
+    sent = []
+
+    def upload(tables: Any, device: torch.device) -> tuple[torch.Tensor, ...]:
+        sent.append(sum(table.size for table in tables))
+        return upload_tables(tables, device)
+
+    monkeypatch.setattr(flashinfer, "upload_tables", upload)
+    for room in (0, 5):
+        meta, *_ = step(lengths, room, CPU)
+        table = meta.kv_slots.int()  # as a device's table has them
+        found = flashinfer._batch(replace(meta, kv_slots=table)).slots
+        rows = zip(lengths, meta.kv_indptr.tolist())
+        parts = [meta.kv_slots[at : at + seen] for (new, seen), at in rows if new]
+        assert found.dtype == torch.int32
+        assert found.tolist() == torch.cat(parts).tolist()
+    # Two numbers a sequence, whatever its context.
+    assert all(count <= 2 * len(lengths) for count in sent)
+
+
+@pytest.mark.gpu
+def test_a_plan_waits_for_nothing() -> None:
+    meta, *_ = step(LENGTHS[1], 5, torch.device("cuda"))
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = flashinfer._batch(meta).slots
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    host = replace(meta, kv_slots=meta.kv_slots.cpu())
+    assert found.tolist() == flashinfer._batch(host).slots.tolist()
 
 
 def test_a_step_without_queries(backend: flashinfer.FlashInferAttention) -> None:

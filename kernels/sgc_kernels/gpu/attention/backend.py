@@ -19,6 +19,7 @@ from sgc_kernels.gpu.attention.extend import ITEM, MERGE, Tile, attend_items, me
 from sgc_kernels.gpu.attention.extend_plan import Numbers, Rows, plan_extend
 from sgc_kernels.gpu.attention.plan import Plan
 from sgc_kernels.gpu.attention.shared import shared_among
+from sgc_kernels.gpu.attention.tables import upload_tables
 from sgc_kernels.gpu.device import multiprocessors
 
 _LEAST_ROWS = 64  # of decode buffers, which double when a step has more
@@ -169,7 +170,7 @@ class _Step:
         # By rows of q, as decode kernels number their rows; those of other rows are not read.
         places = np.zeros((2, int(decode_rows.row.max(initial=-1)) + 1), np.int32)
         places[:, decode_rows.row] = decode_rows.context, decode_rows.length
-        merges, starts, lens, *items = _upload([plan.merges, *places, *tables], device)
+        merges, starts, lens, *items = upload_tables([plan.merges, *places, *tables], device)
         self.window = window
         self.items = [
             (tile, table.view(-1, ITEM)) for (tile, _), table in zip(plan.items, items, strict=True)
@@ -194,21 +195,6 @@ def _split(meta: AttentionMeta) -> tuple[Rows, _DecodeRows]:
 
 def _numbers(tensor: torch.Tensor) -> Numbers:
     return tensor.numpy().astype(np.int64)
-
-
-def _upload(tables: list[npt.NDArray[np.int32]], device: torch.device) -> tuple[torch.Tensor, ...]:
-    """Copies of the tables, in one transfer that nobody waits for; each begins at 16 bytes, so
-    that kernels need not be compiled for other places."""
-    sizes = [-(-table.size // 4) * 4 for table in tables]
-    whole = np.zeros(sum(sizes), np.int32)
-    at = 0
-    for table, size in zip(tables, sizes, strict=True):
-        whole[at : at + table.size] = table.ravel()
-        at += size
-    host = torch.from_numpy(whole)
-    there = host if device.type == "cpu" else host.pin_memory().to(device, non_blocking=True)
-    parts = torch.split(there, sizes)
-    return tuple(part[: table.size] for part, table in zip(parts, tables, strict=True))
 
 
 def _on_hopper(device: torch.device, shape: AttentionShape) -> bool:

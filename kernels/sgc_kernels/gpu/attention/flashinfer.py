@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from sgc_kernels.attention.spec import AttentionMeta, AttentionPlan, AttentionShape
+from sgc_kernels.gpu.attention.tables import upload_tables
 
 _HEAD_DIMS = (64, 128, 256)
 _DTYPES = (torch.float16, torch.bfloat16)
@@ -152,15 +153,22 @@ def _batch(meta: AttentionMeta) -> _Batch:
     qo, kv = meta.qo_indptr.numpy(), meta.kv_indptr.numpy()
     queries, length = np.diff(qo), meta.ends.numpy() - kv[:-1]
     some = np.flatnonzero(queries > 0)
-    slots = meta.kv_slots
-    if len(some) < len(queries) or meta.kv_ends is not None:
-        places = [np.arange(kv[b], kv[b] + length[b]) for b in some]
-        slots = slots[
-            torch.from_numpy(np.concatenate([np.empty(0, np.int64), *places])).to(slots.device)
-        ]
-    return _Batch(
-        _indptr(queries[some]), _indptr(length[some]), slots.int(), bool((queries[some] == 1).all())
-    )
+    queries, starts, length = queries[some], kv[:-1][some], length[some]
+    slots = _packed(meta.kv_slots, starts, length)
+    return _Batch(_indptr(queries), _indptr(length), slots, bool((queries == 1).all()))
+
+
+def _packed(slots: torch.Tensor, starts: Any, length: Any) -> torch.Tensor:
+    """The slots of all sequences without gaps, int32. Those that have some are closed up on the
+    device, which gets two numbers a sequence; nobody waits."""
+    before = np.cumsum(length) - length
+    total = int(length.sum())
+    if np.array_equal(starts, before):
+        return slots[:total].int()
+    shift, repeats = upload_tables([starts - before, length], slots.device)
+    places = torch.repeat_interleave(shift, repeats, output_size=total)
+    places += torch.arange(total, dtype=torch.int32, device=slots.device)
+    return slots.index_select(0, places).int()
 
 
 def _indptr(lengths: Any) -> torch.Tensor:

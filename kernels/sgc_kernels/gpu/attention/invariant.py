@@ -8,8 +8,6 @@ gets the same bits from either, beside whichever others, in one piece or in many
 
 from __future__ import annotations
 
-import contextlib
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +24,8 @@ from sgc_kernels.gpu.attention.items import Launch, round_up
 from sgc_kernels.gpu.attention.parts import LOG2_E
 from sgc_kernels.gpu.attention.plan import Ints, Plan
 from sgc_kernels.gpu.attention.shared import shared_among
+from sgc_kernels.gpu.attention.side_stream import SideStream
+from sgc_kernels.gpu.attention.tables import upload_tables
 from sgc_kernels.gpu.device import multiprocessors
 
 _PROGRAMS = 2  # that a multiprocessor holds
@@ -116,6 +116,7 @@ class InvariantRows:
         self._buffers = Buffers(device, max_rows, max_items)
         self._partials = _partials(shape, max_partials, device)
         self._rules = _rules(shape, self._form, device, window, max_items, max_partials)
+        self._side = SideStream()
         self.launch: Launch | None = None
 
     def plan(
@@ -157,12 +158,13 @@ class InvariantRows:
         tables = _Tables(
             buffers.items(2), buffers.items(1), buffers.places, slots, starts, lens, *self._partials
         )
-        _launch(self.shape, self._form, self._window, tables, launch, q, k_cache, v_cache, out)
+        model = self._side, self.shape, self._form, self._window
+        _launch(*model, tables, launch, q, k_cache, v_cache, out)
         return out
 
 
 class InvariantAttention:
-    """The backend for one model; it holds no state but the windows seen so far."""
+    """The backend for one model; it holds no state but the windows seen so far and a stream."""
 
     name = "invariant"
 
@@ -170,6 +172,7 @@ class InvariantAttention:
         self.form = form
         # Windows of the layers so far: a plan prepares them, others when they come up.
         self.windows: set[int | None] = set()
+        self.side = SideStream()
 
     def plan(self, meta: AttentionMeta, shape: AttentionShape) -> AttentionPlan:
         return _InvariantPlan(self, meta, shape)
@@ -199,8 +202,8 @@ class _InvariantPlan:
         self._backend.windows.add(window)
         out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
         tables, launch = self._step(window)
-        window = self._bound(window)
-        _launch(self._shape, self._form, window, tables, launch, q, k_cache, v_cache, out)
+        model = self._backend.side, self._shape, self._form, self._bound(window)
+        _launch(*model, tables, launch, q, k_cache, v_cache, out)
         return out
 
     def _bound(self, window: int | None) -> int | None:
@@ -218,16 +221,11 @@ class _InvariantPlan:
         limits = (2 * rows + 4096, _MOST_PARTIALS)
         rules = _rules(self._shape, self._form, device, window, *limits)
         plan = plan_rows(rules, self._lcp, self._lens, 0, np.arange(rows, dtype=np.int32))
-        # Each part begins at 16 bytes, which kernels are compiled for.
-        starts, lens = (np.resize(x, -(-rows // 4) * 4) for x in (self._starts, self._lens))
-        parts: list[Ints | Longs] = [plan.own, plan.few, plan.places, starts, lens]
-        numbers = np.concatenate([part.reshape(-1) for part in parts]).astype(np.int32)
-        table = torch.from_numpy(numbers)
-        if device.type == "cuda":
-            table = table.pin_memory().to(device, non_blocking=True)
-        own, few, places, there, seen = torch.split(table, [part.size for part in parts])
-        tables = _Tables(own, few, places, self._slots, there, seen, *self._room(plan.num_partials))
-        return tables, plan.launch
+        own, few, places, starts, lens = upload_tables(
+            [plan.own, plan.few, plan.places, self._starts, self._lens], device
+        )
+        room = self._room(plan.num_partials)
+        return _Tables(own, few, places, self._slots, starts, lens, *room), plan.launch
 
     def _room(self, count: int) -> tuple[torch.Tensor, ...]:
         """Memory for `count` partial results, which all layers reuse."""
@@ -260,6 +258,7 @@ def _partials(shape: AttentionShape, count: int, device: torch.device) -> tuple[
 
 
 def _launch(
+    side: SideStream,
     shape: AttentionShape,
     form: Form,
     window: int | None,
@@ -273,6 +272,7 @@ def _launch(
     """Attention of one layer.
 
     Args:
+        side: where what needs no merging runs beside the rest.
         q: `[rows, num_heads, head_dim]`; rows may lie apart, heads not.
         k_cache, v_cache: `[num_slots, num_kv_heads, head_dim]`.
         out: as `q`, written for the rows of the plan.
@@ -303,34 +303,16 @@ def _launch(
             **model,
         )  # fmt: skip
 
-    with _beside(q.device, launch):
+    with side.beside(q.device, launch.own > 0 and launch.few > 0):
         if launch.own:
             attend(tables.folds, launch.own, True)
     if launch.few == 0:
         return
     attend(tables.splits, launch.few, False)
-    _join(q.device, launch)
+    side.join(q.device)
     some_heads = 1 if launch.rows <= 16 else 4
     merge_chunks[(-(-shape.num_heads // some_heads), launch.rows)](
         *partials, tables.lens, tables.places, out, out.stride(0),
         SOME_HEADS=some_heads, AT_ONCE=8 if some_heads == 1 else 4, num_warps=1,
         **model,
     )  # fmt: skip
-
-
-def _beside(device: torch.device, launch: Launch) -> contextlib.AbstractContextManager[object]:
-    """Work for a second stream, where there is some for the current one, too."""
-    if device.type == "cpu" or not launch.own or not launch.few:
-        return contextlib.nullcontext()
-    _side(device).wait_stream(torch.cuda.current_stream(device))
-    return torch.cuda.stream(_side(device))
-
-
-def _join(device: torch.device, launch: Launch) -> None:
-    if device.type != "cpu" and launch.own:
-        torch.cuda.current_stream(device).wait_stream(_side(device))
-
-
-@functools.cache
-def _side(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
