@@ -260,9 +260,10 @@ def test_masks_are_sent_after_a_step_that_failed(
     old, new, changing = (MaskRule([i, 95 - i], 96).words for i in range(3))
     changing = changing.copy()
     arena.masks([old], [0], 1)
-    with monkeypatch.context() as patched, pytest.raises(MemoryError):
-        patched.setattr(uploads, name, fails)
+    monkeypatch.setattr(uploads, name, fails)
+    with pytest.raises(MemoryError):
         arena.masks([new, changing], [0, 1], 2)
+    monkeypatch.undo()
     found = arena.masks([changing, new, old], [0, 1, 2], 3)
     expected = [mask.tolist() for mask in (changing, new, old)]
     assert found.words[found.rows.long()].tolist() == expected
