@@ -124,16 +124,19 @@ async def _answer(owner: LocalBackend, call: Asked, answer: Answer) -> None:
 
 
 def differences(
-    asked: Sequence[Asked], expected: Sequence[Answer], found: Sequence[Answer]
+    asked: Sequence[Asked],
+    expected: Sequence[Answer],
+    found: Sequence[Answer],
+    nats: float = NATS,
 ) -> list[str]:
-    """One line a gen of which more differs than rounding explains.
+    """One line a gen of which more differs than rounding explains: of log-probabilities `nats`.
 
     A constraint that takes about as much processor time as one may can be refused for it once and
     not another time; see `num_limited`.
     """
     lines = []
     for call, one, other in zip(asked, expected, found, strict=True):
-        what = list(_unequal(one, other))
+        what = list(_unequal(one, other, nats))
         if what:
             lines.append(f"{call.name} {call.params}: " + "; ".join(what))
     return lines
@@ -148,7 +151,7 @@ def _is_limited(answer: Answer) -> bool:
     return isinstance(answer.result, ConstraintError) and answer.result.kind == "limit"
 
 
-def _unequal(one: Answer, other: Answer) -> Iterator[str]:
+def _unequal(one: Answer, other: Answer, nats: float) -> Iterator[str]:
     a, b = one.result, other.result
     if _is_limited(one) or _is_limited(other):
         return
@@ -165,7 +168,7 @@ def _unequal(one: Answer, other: Answer) -> Iterator[str]:
         yield f"ids {list(a.token_ids)} != {list(b.token_ids)}"
     if a.rolled_back != b.rolled_back or _counts(a) != _counts(b):
         yield f"counts {a.rolled_back}, {_counts(a)} != {b.rolled_back}, {_counts(b)}"
-    yield from _unlike(dict(a.meta), dict(b.meta), "meta")
+    yield from _unlike(dict(a.meta), dict(b.meta), "meta", nats)
 
 
 def _counts(result: CallResult) -> tuple[int, ...]:
@@ -173,16 +176,16 @@ def _counts(result: CallResult) -> tuple[int, ...]:
     return (usage.prompt_tokens, usage.completion_tokens, usage.forced_tokens, usage.scored_tokens)
 
 
-def _unlike(one: Any, other: Any, where: str) -> Iterator[str]:
+def _unlike(one: Any, other: Any, where: str, nats: float) -> Iterator[str]:
     """Where two plain values differ; numbers may by rounding."""
     if isinstance(one, float) and isinstance(other, float):
-        if abs(one - other) > (MASS if where.endswith("allowed_mass") else NATS):
+        if abs(one - other) > (MASS if where.endswith("allowed_mass") else nats):
             yield f"{where} {one} != {other}"
     elif isinstance(one, dict) and isinstance(other, dict) and list(one) == list(other):
         for name in one:
-            yield from _unlike(one[name], other[name], f"{where}.{name}")
+            yield from _unlike(one[name], other[name], f"{where}.{name}", nats)
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for place, pair in enumerate(zip(one, other, strict=True)):
-            yield from _unlike(*pair, f"{where}[{place}]")
+            yield from _unlike(*pair, f"{where}[{place}]", nats)
     elif one != other:
         yield f"{where} {one!r} != {other!r}"

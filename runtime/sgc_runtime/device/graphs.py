@@ -103,6 +103,7 @@ class CudaRecorder:
                 except BaseException:
                     with contextlib.suppress(RuntimeError):  # what is wrong is known better
                         graph.capture_end()
+                    self._pool = torch.cuda.graph_pool_handle()  # that one may be gone with it
                     raise
                 graph.capture_end()
         finally:
@@ -157,7 +158,9 @@ class Graphs:
         recorded is not tried again."""
         if self.bytes_taken >= self._budget or key in self._refused:
             return
-        self._entries.pop(key, None)  # what is replaced is given up first
+        replaced = self._entries.pop(key, None)
+        if self._entries:  # given up first, but for the last one: the shared memory goes with it
+            replaced = None
         try:
             self._entries[key] = _Entry(launches, self._recorder.record(body))
             self.recordings += 1
@@ -171,6 +174,7 @@ class Graphs:
                 str(error).partition("\n")[0],
                 key,
             )
+        del replaced
         if self.bytes_taken >= self._budget:
             _LOG.warning(
                 "graphs of steps have taken %d MB, all that there is for them: other steps "

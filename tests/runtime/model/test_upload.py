@@ -67,5 +67,5 @@ def test_a_model_on_a_gpu_is_loaded_without_holding_a_weight_twice(
     kept = torch.cuda.memory_allocated(device) - before
     largest = 2 * 32_000 * 512
     assert loaded.model.device == device
-    assert weights <= kept < weights + (1 << 20)
+    assert weights <= kept < weights + (4 << 20)  # with the allocator's rounding
     assert peak < kept + largest
