@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from sgc_ir.automata.limits import SliceEnded
 from sgc_ir.errors import BackendError
 from sgc_ir.params import SamplingParams
 from sgc_runtime.backends.local import LocalBackend
-from sgc_runtime.constraints import matcher
+from sgc_runtime.constraints import bounded, matcher
 from sgc_runtime.engine import host_runner, slices
 from sgc_runtime.engine.request import State
 from sgc_runtime.executor.backend import Call
@@ -49,18 +48,18 @@ def expected(folder: Path) -> list[Asked]:
 def cut_off(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Each piece of work is cut off at its first look at the clock, and before it every other
     time; counted."""
-    rng, counted, real = random.Random(1), Counter[str](), limits.time_slice
+    rng, counted = random.Random(1), Counter[str]()
 
-    @contextmanager
-    def reluctant(seconds: float) -> Iterator[None]:
-        counted["begun"] += 1
-        if rng.random() < 0.5:
-            counted["put off"] += 1
-            raise SliceEnded
-        with real(seconds):
-            yield
+    class Reluctant(bounded.Bounded):
+        def __enter__(self) -> None:
+            super().__enter__()
+            counted["begun"] += 1
+            if rng.random() < 0.5:
+                counted["put off"] += 1
+                self.__exit__(SliceEnded)
+                raise SliceEnded
 
-    monkeypatch.setattr(matcher, "time_slice", reluctant)
+    monkeypatch.setattr(matcher, "Bounded", Reluctant)
     monkeypatch.setattr(slices, "FIRST_S", 0.0)
     monkeypatch.setattr(limits, "_BETWEEN_LOOKS", 0)
     return counted
@@ -192,8 +191,8 @@ def test_others_go_on_meanwhile(folder: Path, pattern: str) -> None:
 
 @pytest.mark.usefixtures("short")
 def test_too_slow_a_constraint_fails_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher, "_MOST_OVERDUE_S", 0.005)
-    monkeypatch.setattr(matcher, "_USUAL_S", 0.0)
+    monkeypatch.setattr(bounded, "_MOST_OVERDUE_S", 0.005)
+    monkeypatch.setattr(bounded, "USUAL_S", 0.0)
 
     async def main(owner: LocalBackend) -> list[Any]:
         slow = gen(stream(owner, "The"), regex=SLOW[0], max_tokens=30)
