@@ -120,7 +120,7 @@ def test_random_programs_equal_transformers(
         run(lambda: main(owner))
         stats = owner.stats()
     assert stats["hit_rate"] <= stats["optimal_hit_rate"]
-    assert len(wanderer.asked) > 50
+    assert len(wanderer.asked) > 30  # how many depends on the order of answers
     for prompt, output, num in wanderer.asked:
         assert output == greedy_ids(reference, prompt, num, eos=False)
 

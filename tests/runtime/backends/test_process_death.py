@@ -25,11 +25,12 @@ OPTIONS: dict[str, Any] = {"dtype": "float32", "kv_tokens": 4000}
 
 # Prints the id of the engine's process once it does what is asked for, then goes on doing it.
 PARENT = """
-import asyncio, os, sys, time
+import asyncio, os, signal, sys, time
 from sgc_ir.params import SamplingParams
 from sgc_runtime.backends.process import ProcessBackend
 from sgc_runtime.executor.backend import Call, Text
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by jobs in the background
 folder, what = sys.argv[1:]
 backend = ProcessBackend(folder, dtype="float32", kv_tokens=4000)
 
