@@ -33,15 +33,17 @@ class OtherChoices:
     """Chooses without the ids that were chosen before, by a copy of the logits."""
 
     def __init__(
-        self, vocab: int, device: torch.device, kernels: SamplingKernels, uploads: Uploads
+        self,
+        vocab: int,
+        max_rows: int,
+        device: torch.device,
+        kernels: SamplingKernels,
+        uploads: Uploads,
     ) -> None:
-        self._vocab, self._device, self._kernels, self._uploads = vocab, device, kernels, uploads
+        self._vocab, self._kernels, self._uploads = vocab, kernels, uploads
         self._outputs = Outputs(device)
-        self._make_room(1)
-
-    def _make_room(self, rows: int) -> None:
-        self._work = Workspace(rows, self._vocab, self._device)
-        self._greedy = RowParams.empty(rows, self._device)
+        self._work = Workspace(max_rows, vocab, device)
+        self._greedy = RowParams.empty(max_rows, device)
 
     def ids(
         self,
@@ -67,8 +69,6 @@ class OtherChoices:
 
     def _find(self, chosen: Chosen, lacking: dict[int, list[int]]) -> dict[int, list[int]]:
         """By place the next choices, one or more; `NO_TOKEN` stands behind the last there is."""
-        if len(self._work.done) < len(lacking):
-            self._make_room(len(lacking))
         rows, layout = chosen.rows, Layout()
         greedy = _Some(chosen, {i: x for i, x in lacking.items() if rows[i].params.greedy})
         others = _Some(chosen, {i: x for i, x in lacking.items() if not rows[i].params.greedy})

@@ -50,7 +50,7 @@ class Chooser:
         self._rows = StepRows(max_rows + 1, uploads)
         self._masks = MaskArena(2 * max_rows + 2, vocab, uploads, device)
         self._work = Workspace(max_rows, vocab, device)
-        self._work_apart = Workspace(1, vocab, device)
+        self._work_apart = Workspace(max_rows, vocab, device)
 
     def begin(
         self,
@@ -170,8 +170,6 @@ class Chooser:
         masks = sent_masks(rules, self._masks.words, self._uploads)
         if masks is None:
             return
-        if len(self._work_apart.done) < len(rules):
-            self._work_apart = Workspace(len(rules), self._vocab, self._device)
         out = Sampled.empty(len(rules), self._device, logprobs=True)
         out = Sampled(out.tokens, out.logprobs, apart.shares.of(memory))
         self._kernels.greedy(apart.logits, self._work_apart, masks, True, out)

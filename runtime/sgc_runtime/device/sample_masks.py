@@ -44,8 +44,8 @@ class MaskArena:
 
     def __init__(self, places: int, vocab: int, uploads: Uploads, device: torch.device) -> None:
         self.words = num_words(vocab)
-        self._uploads, self._device = uploads, device
-        self._memory: torch.Tensor | None = None
+        self._uploads = uploads
+        self._memory = torch.zeros(places, self.words, dtype=torch.int32, device=device)
         self._known: dict[int, int] = {}
         # Of each place; held, so that no other array gets its id.
         self._held: list[Ints | None] = [None] * places
@@ -72,9 +72,6 @@ class MaskArena:
         new = [mask for mask in map(self._held.__getitem__, fresh) if mask is not None]
         _write(staged[size + mask_rows :], new, self.words)
         sent = self._uploads.send()
-        if self._memory is None:
-            shape = len(self._held), self.words
-            self._memory = torch.zeros(shape, dtype=torch.int32, device=self._device)
         if fresh:
             index = sent[: 2 * len(fresh)].view(torch.int64)
             words = sent[size + mask_rows :].view(len(fresh), self.words)

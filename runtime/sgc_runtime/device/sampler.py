@@ -45,7 +45,7 @@ class DeviceSampler:
         self._kernels = sampling_kernels(device) if kernels is None else kernels
         self._uploads, self._outputs = Uploads(device), Outputs(device)
         self._chooser = Chooser(vocab, max_rows, device, self._kernels, self._uploads)
-        self._again = OtherChoices(vocab, device, self._kernels, self._uploads)
+        self._again = OtherChoices(vocab, max_rows, device, self._kernels, self._uploads)
         self._side = _side_stream(device) if device.type == "cuda" else None
 
     def start(

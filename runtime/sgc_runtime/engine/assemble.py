@@ -152,7 +152,7 @@ def _budgets(
         max_positions=config.max_positions,
         score_tokens=SCORE_TOKENS,
     )
-    found = gpu_budgets(options, sizes, CudaMachine(model, config, kv_dtype, device))
+    found = gpu_budgets(options, sizes, CudaMachine(model, config, options, kv_dtype, device))
     _LOG.info("%s: %s", device, describe(found))
     return found
 

@@ -1,10 +1,13 @@
 """How much an engine holds and does at once, out of the memory of its device.
 
-On a GPU nothing of it is guessed. The largest step is computed once when the model has been loaded,
-and its memory and its time are measured; of `memory_share` of what is free, what that step, the
-rows in flight and recorded graphs take goes off, and the KV pool has the rest:
+On a GPU nothing of it is guessed. When the model has been loaded, a runner for all rows in flight
+is made and the largest step is computed once, and the memory of both and the time of that step are
+measured; of `memory_share` of what is free, what these, the logits of the rows and recorded graphs
+take goes off, and the KV pool has the rest:
 
-    free x memory_share = largest step + rows x (slot table + logits) + graphs + KV pool
+    free x memory_share = runner + largest step + rows x logits + graphs + KV pool
+
+The runner holds the slot table, partial results of attention and what sampling works on.
 
 On a CPU the pool is a share of free memory, see `memory`, and the rest are constants.
 """
@@ -30,6 +33,7 @@ MIXED_UNIT = 64  # tokens; whole tiles of the products
 LEAST_MIXED = 256
 GRAPHS_SHARE, LEAST_GRAPHS, MOST_GRAPHS = 0.02, 64 << 20, 2 << 30
 MOST_SLOTS = 8 << 20  # the list of free ones takes 64 MB then
+MASKS = 2  # this step's and the last one's
 LOGITS = 3  # the last step's, this one's, and a copy that penalties change
 
 
@@ -64,8 +68,13 @@ class Sizes:
 
     @property
     def row_bytes(self) -> int:
-        """Slot table, mask, and logits of one row in flight."""
-        return 4 * self.max_positions + self.vocab_size // 8 + 4 * LOGITS * self.vocab_size
+        """Slot table, masks, and logits of one row in flight."""
+        return 4 * self.max_positions + MASKS * self.vocab_size // 8 + self.logit_bytes
+
+    @property
+    def logit_bytes(self) -> int:
+        """Logits of one row in flight."""
+        return 4 * LOGITS * self.vocab_size
 
     @property
     def max_slots(self) -> int:
@@ -86,6 +95,12 @@ class Machine(Protocol):
 
     def free_bytes(self) -> int:
         """What the device has left."""
+        ...
+
+    def held(self, rows: int, max_context: int) -> int | None:
+        """Bytes that a runner for so many rows of up to `max_context` tokens holds all the time,
+        without KV; None: it has too little memory. What else such steps leave behind is not free
+        from then on."""
         ...
 
     def trial(self, num_tokens: int, num_logits: int) -> Trial | None:
@@ -114,11 +129,14 @@ def gpu_budgets(options: EngineOptions, sizes: Sizes, machine: Machine) -> Budge
     free = machine.free_bytes()
     share = int(free * options.memory_share)
     rows = options.max_running or _max_running(sizes, share)
+    held = _held(sizes, machine, rows, share)
     num_logits = rows + sizes.score_tokens
     tokens, trial = _largest_step(options, machine, num_logits, share)
     graphs = _graph_bytes(options, share)
-    others = trial.peak_bytes + rows * sizes.row_bytes + graphs
-    left = _Left(min(free, machine.free_bytes()) - others, share - others)
+    kept = max(0, free - machine.free_bytes())  # kernels, what libraries and attention keep
+    padding = sizes.slot_bytes  # a slot that tokens which are none are written to
+    others = kept + held + padding + trial.peak_bytes + rows * sizes.logit_bytes + graphs
+    left = _Left(free - others, share - others)
     return Budgets(
         kv_tokens=_kv_tokens(options, sizes, left),
         max_running=rows,
@@ -139,6 +157,17 @@ class _Left:
 def _max_running(sizes: Sizes, share: int) -> int:
     fitting = (rows for rows in RUNNING if rows * sizes.row_bytes <= ROWS_SHARE * share)
     return next(fitting, RUNNING[-1])
+
+
+def _held(sizes: Sizes, machine: Machine, rows: int, share: int) -> int:
+    max_context = max(1, min(sizes.max_positions, sizes.max_slots, share // sizes.slot_bytes))
+    held = machine.held(rows, max_context)
+    if held is None:
+        raise BackendError(
+            f"what {rows} sequences at once take does not fit into the {share >> 20} MiB that are "
+            "left beside the weights: give a smaller max_running, or another device"
+        )
+    return held
 
 
 def _largest_step(

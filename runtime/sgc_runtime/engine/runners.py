@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from sgc_runtime.cache.kv_pool import KVPool
@@ -11,6 +13,9 @@ from sgc_runtime.engine.options import EngineOptions
 from sgc_runtime.engine.profile import Profiling
 from sgc_runtime.engine.runner import Runner
 from sgc_runtime.model.config import ModelConfig
+
+if TYPE_CHECKING:  # on a GPU alone
+    from sgc_runtime.device.runner import DeviceRunner
 
 
 def kv_format(options: EngineOptions, dtype: torch.dtype) -> torch.dtype:
@@ -31,21 +36,36 @@ def make_runner(
     shape = (config.num_layers, budgets.kv_tokens, config.num_kv_heads, config.head_dim)
     if device.type != "cuda":
         return HostRunner(model, KVPool(*shape, kv_dtype, device), device, profile)
+    kv = KVPool(*shape, kv_dtype, device, spare=1)
+    max_context = min(config.max_positions, budgets.kv_tokens)
+    runner = device_runner(model, config, options, kv, budgets, max_context, device, profile)
+    runner.warm_up()
+    return runner
+
+
+def device_runner(
+    model: Model,
+    config: ModelConfig,
+    options: EngineOptions,
+    kv: KVPool,
+    budgets: Budgets,
+    max_context: int,
+    device: torch.device,
+    profile: Profiling,
+) -> DeviceRunner:
+    """The runner of a GPU over `kv`, with all memory that it holds from the beginning."""
     from sgc_runtime.device.runner import DeviceOptions, DeviceRunner
     from sgc_runtime.device.sampler import DeviceSampler
     from sgc_runtime.model.llama import LlamaModel
 
     assert isinstance(model, LlamaModel), "models on a GPU have rows of decode"
-    kv = KVPool(*shape, kv_dtype, device, spare=1)
     sizes = DeviceOptions(
         max_running=budgets.max_running,
-        max_context=min(config.max_positions, budgets.kv_tokens),
+        max_context=max_context,
         padding_slot=kv.num_slots,
         graphs=options.graphs,
         graph_bytes=budgets.graph_bytes,
         max_graph_tokens=options.max_graph_tokens,
     )
     sampler = DeviceSampler(config.vocab_size, budgets.max_running, device)
-    runner = DeviceRunner(model, kv, sampler, sizes, profile)
-    runner.warm_up()
-    return runner
+    return DeviceRunner(model, kv, sampler, sizes, profile)

@@ -25,7 +25,7 @@ from sgc_runtime.engine.budgets import (
     gpu_budgets,
 )
 from sgc_runtime.engine.options import EngineOptions
-from sgc_runtime.engine.trial import CudaMachine, prompts
+from sgc_runtime.engine.trial import CudaMachine, decode_rows, prompts
 from sgc_runtime.model.loader import load_model
 
 GB = 1 << 30
@@ -47,10 +47,17 @@ class Device:
     token_bytes: int = 120_000
     token_us: float = 22.0
     logit_bytes: int = 4 * LLAMA.vocab_size
+    row_bytes: int = 40_000
+    fixed: int = 100 << 20
+    kept: int = 0  # what computing leaves behind
     asked: list[tuple[int, int]] = field(default_factory=list)
 
     def free_bytes(self) -> int:
-        return self.free
+        return self.free - (self.kept if self.asked else 0)
+
+    def held(self, rows: int, max_context: int) -> int | None:
+        found = self.fixed + rows * (self.row_bytes + 4 * max_context)
+        return None if found > self.free else found
 
     def trial(self, num_tokens: int, num_logits: int) -> Trial | None:
         self.asked.append((num_tokens, num_logits))
@@ -64,12 +71,16 @@ def options(**values: object) -> EngineOptions:
     return EngineOptions(device="cuda", **values)  # type: ignore[arg-type]
 
 
-def taken(found: Budgets, device: Device, sizes: Sizes = LLAMA) -> int:
+def taken(found: Budgets, device: Device, share: int, sizes: Sizes = LLAMA) -> int:
     num_logits = found.max_running + sizes.score_tokens
     step = device.trial(found.prefill_tokens, num_logits)
     assert step is not None
-    rows = found.max_running * sizes.row_bytes
-    return step.peak_bytes + rows + found.graph_bytes + found.kv_tokens * sizes.slot_bytes
+    context = min(sizes.max_positions, share // sizes.slot_bytes)
+    held = device.held(found.max_running, context)
+    assert held is not None
+    logits = 3 * found.max_running * device.logit_bytes
+    pool = (found.kv_tokens + 1) * sizes.slot_bytes
+    return device.kept + held + step.peak_bytes + logits + found.graph_bytes + pool
 
 
 def test_a_large_device_gets_the_largest_step_and_the_most_rows() -> None:
@@ -77,8 +88,8 @@ def test_a_large_device_gets_the_largest_step_and_the_most_rows() -> None:
     found = gpu_budgets(options(), LLAMA, device)
     assert (found.max_running, found.prefill_tokens) == (RUNNING[0], PREFILL_TOKENS[0])
     assert found.mixed_tokens == 2688  # 60 ms at 22 us a token, in whole tiles
-    share = 0.9 * 125 * GB
-    assert share - LLAMA.slot_bytes < taken(found, device) <= share
+    share = int(0.9 * 125 * GB)
+    assert share - LLAMA.slot_bytes < taken(found, device, share) <= share
     assert "sequences at once" in describe(found)
 
 
@@ -87,17 +98,18 @@ def test_a_large_device_gets_the_largest_step_and_the_most_rows() -> None:
     share=st.floats(0.3, 1.0),
     token_bytes=st.integers(1_000, 2_000_000),
     token_us=st.floats(0.1, 500.0),
+    kept=st.integers(0, 1 << 29),
 )
 def test_what_is_taken_never_exceeds_the_share(
-    free: int, share: float, token_bytes: int, token_us: float
+    free: int, share: float, token_bytes: int, token_us: float, kept: int
 ) -> None:
-    device = Device(free, token_bytes, token_us)
+    device = Device(free, token_bytes, token_us, kept=kept)
     try:
         found = gpu_budgets(options(memory_share=share), LLAMA, device)
     except BackendError:
         assert free * share < 4 * GB or token_bytes > 100_000
         return
-    assert taken(found, device) <= free * share
+    assert taken(found, device, int(free * share)) <= free * share
     assert found.kv_tokens >= 1
     assert found.mixed_tokens is not None
     assert found.mixed_tokens <= found.prefill_tokens
@@ -159,7 +171,8 @@ def test_a_cpu_keeps_its_constants() -> None:
 
 @pytest.mark.parametrize(("num_tokens", "longest"), [(1, 8), (8, 8), (21, 8), (16, 8), (5, 100)])
 def test_the_prompts_of_a_trial(num_tokens: int, longest: int) -> None:
-    batch = prompts(num_tokens, longest, 7, torch.device("cpu"))
+    batch = prompts(num_tokens, longest, 7, 97, torch.device("cpu"))
+    assert 0 <= int(batch.input_ids.min()) <= int(batch.input_ids.max()) < 97
     lengths = batch.qo_indptr.diff().tolist()
     assert sum(lengths) == num_tokens
     assert max(lengths) <= longest
@@ -172,16 +185,52 @@ def test_the_prompts_of_a_trial(num_tokens: int, longest: int) -> None:
 
 def test_a_trial_computes_prompts(tmp_path: Path) -> None:
     loaded = load_model(saved(tiny_model("llama"), tmp_path), "float32")
-    batch = prompts(20, 8, 20, torch.device("cpu"))
+    batch = prompts(20, 8, 20, loaded.config.vocab_size, torch.device("cpu"))
     found = loaded.model.forward(batch, Runner(loaded).pool)
-    assert torch.allclose(found[:8], found[8:16])
-    assert torch.allclose(found[:4], found[16:])
+    runner, ids = Runner(loaded), batch.input_ids.tolist()
+    texts = [ids[:8], ids[8:16], ids[16:]]
+    assert len(set(ids)) > 10
+    alone = runner.step([(runner.sequence(text), len(text)) for text in texts])
+    torch.testing.assert_close(found, torch.cat(alone), atol=1e-5, rtol=1e-5)
+
+
+def test_decode_rows_of_a_trial(tmp_path: Path) -> None:
+    loaded = load_model(saved(tiny_model("llama"), tmp_path), "float32")
+    batch = decode_rows(6, 9, loaded.config.vocab_size, torch.device("cpu"))
+    assert batch.qo_indptr.diff().tolist() == [1] * 6
+    assert batch.kv_indptr.diff().tolist() == [9, 1, 1, 1, 1, 1]
+    assert batch.positions.tolist() == [8, 0, 0, 0, 0, 0]
+    assert int(batch.kv_slots.max()) < 6
+    assert batch.kv_slots[9:].tolist() == [3, 4, 5, 0, 1]
+    found = loaded.model.forward(batch, Runner(loaded).pool)
+    assert found.shape == (1, loaded.config.vocab_size)
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2 windows"])
+def test_what_a_runner_holds_is_made_and_dropped(tmp_path: Path, kind: str) -> None:
+    loaded = load_model(saved(tiny_model(kind), tmp_path), "float32")
+    cpu = torch.device("cpu")
+    machine = CudaMachine(loaded.model, loaded.config, options(), torch.float32, cpu)
+    assert machine.held(4, 64) == 0  # of a GPU's memory
+
+
+def test_rows_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(BackendError, match="what 512 sequences at once take does not fit"):
+        gpu_budgets(options(max_running=512), LLAMA, Device(free=3 * GB, fixed=3 * GB))
 
 
 @pytest.mark.gpu
 def test_a_trial_on_a_gpu(tmp_path: Path) -> None:
     loaded = load_model(saved(tiny_model("llama"), tmp_path), "bfloat16", "cuda")
-    machine = CudaMachine(loaded.model, loaded.config, torch.bfloat16, loaded.model.device)
+    device, given = loaded.model.device, options()
+    machine = CudaMachine(loaded.model, loaded.config, given, torch.bfloat16, device)
+    few, many = machine.held(8, 256), machine.held(512, 256)
+    assert few is not None
+    assert many is not None
+    assert many - few > 4 * 256 * (512 - 8)  # the slot table alone
+    free = machine.free_bytes()
+    assert machine.held(512, 256) == many
+    assert abs(machine.free_bytes() - free) < 64 << 20
     small, large = machine.trial(64, 8), machine.trial(4096, 512)
     assert small is not None
     assert large is not None
