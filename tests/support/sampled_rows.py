@@ -144,6 +144,3 @@ def check_as_on_the_host(
     assert results.shares.keys() == host.shares.keys()
     for i, share in results.shares.items():
         assert close(share, host.shares[i]), (share, host.shares[i])
-    assert results.logits.keys() == {i for i in host.raw if i in host.shares}
-    for i, own in results.logits.items():
-        assert (own.cpu() == logits[i].cpu()).all()

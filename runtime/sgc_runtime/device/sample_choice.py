@@ -102,15 +102,16 @@ class Chooser:
     def run(self, chosen: Chosen, memory: torch.Tensor, last_ids: torch.Tensor) -> None:
         """Begin to choose, by the rows of the last `begin`."""
         logits = chosen.logits[: self._rows.count]
-        index = self._copy_apart(chosen) if chosen.apart is not None else None
+        copied = self._copy_apart(chosen) if chosen.apart is not None else None
         masks = self._upload_masks(chosen)
         changes = self._change(chosen, logits)
         out = Sampled(chosen.tokens.of(memory), *_stats(chosen, memory))
         self._choose(logits, masks, out, last_ids)
         if changes is not None:
             self._kernels.restore(logits, changes)
-        if index is not None:
-            self._finish_apart(chosen, memory, out.tokens[index])
+        if copied is not None:
+            index, own = copied
+            self._finish_apart(chosen, own, memory, out.tokens[index])
 
     def _choose(
         self, logits: torch.Tensor, masks: TokenMasks | None, out: Sampled, last_ids: torch.Tensor
@@ -152,34 +153,34 @@ class Chooser:
         self._kernels.adjust(logits, changes)
         return changes
 
-    def _copy_apart(self, chosen: Chosen) -> torch.Tensor:
-        """Copy the logits of the rows apart; which rows of the logits these are."""
+    def _copy_apart(self, chosen: Chosen) -> tuple[torch.Tensor, torch.Tensor]:
+        """Which rows of the logits are apart, and a copy of them."""
         assert chosen.apart is not None
         at = np.array([chosen.at[i] for i in chosen.apart.places])
         self._uploads.stage(2 * len(at)).view(np.int64)[:] = at
         index = self._uploads.send().view(torch.int64)
-        chosen.apart.logits = chosen.logits.index_select(0, index)
-        return index
+        return index, chosen.logits.index_select(0, index)
 
-    def _finish_apart(self, chosen: Chosen, memory: torch.Tensor, tokens: torch.Tensor) -> None:
+    def _finish_apart(
+        self, chosen: Chosen, logits: torch.Tensor, memory: torch.Tensor, tokens: torch.Tensor
+    ) -> None:
         apart = chosen.apart
         assert apart is not None
-        assert apart.logits is not None
-        apart.logprobs.compute(self._kernels, apart.logits, tokens, memory)
+        apart.logprobs.compute(self._kernels, logits, tokens, memory)
         rules = [chosen.rows[i].mask for i in apart.places]
         masks = sent_masks(rules, self._masks.words, self._uploads)
         if masks is None:
             return
         out = Sampled.empty(len(rules), self._device, logprobs=True)
         out = Sampled(out.tokens, out.logprobs, apart.shares.of(memory))
-        self._kernels.greedy(apart.logits, self._work_apart, masks, True, out)
+        self._kernels.greedy(logits, self._work_apart, masks, True, out)
 
 
 def _apart(
     rows: list[SamplingRow], asking: list[int], bound: list[int], changed: list[int]
 ) -> list[int]:
     """Which rows' log-probabilities one pass over their logits does not give: those of the
-    likeliest ids, of logits that are to be kept, and of logits that are changed for the choice."""
+    likeliest ids, of rows under a rule, and of logits that are changed for the choice."""
     found = {i for i in asking if rows[i].params.top_logprobs > 0 or rows[i].rule is not None}
     if changed and (asking or bound):
         found.update({*asking, *bound}.intersection(changed))

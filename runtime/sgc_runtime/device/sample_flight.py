@@ -24,7 +24,6 @@ class Apart:
         asking, bound: which of `places` want log-probabilities, and have a rule.
         logprobs: of the ids; of rows that do not ask, too.
         shares: of what their masks allow, where they have one.
-        logits: `[places, vocab]`, of the model; there when it has been copied.
     """
 
     places: list[int]
@@ -32,7 +31,6 @@ class Apart:
     bound: list[int]
     logprobs: RowLogprobs
     shares: Section
-    logits: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +69,13 @@ class SampleFlight:
         self,
         chosen: Chosen | None,
         recorded: Recorded | None,
-        recorded_logits: Sequence[torch.Tensor],
         scores: Scores | None,
         output: Output,
         outputs: Outputs,
     ) -> None:
         self.chosen = chosen
         self.others: dict[int, list[int]] = {}
-        self._recorded, self._recorded_logits, self._scores = recorded, recorded_logits, scores
+        self._recorded, self._scores = recorded, scores
         self._output, self._outputs = output, outputs
 
     def result(self) -> Results:
@@ -87,9 +84,7 @@ class SampleFlight:
             ids=_ids(self.chosen, numbers),
             logprobs=_logprobs(self.chosen, numbers),
             shares=_shares(self.chosen, numbers),
-            logits=_logits(self.chosen),
             recorded=[] if self._recorded is None else self._recorded.read(numbers),
-            recorded_logits=self._recorded_logits,
             scores=[] if self._scores is None else self._scores.read(numbers),
         )
         self._outputs.give_back(self._output)
@@ -130,11 +125,3 @@ def _shares(chosen: Chosen | None, numbers: NDArray[np.int32]) -> dict[int, floa
         apart, read = chosen.apart, chosen.apart.shares.floats(numbers).tolist()
         found.update((apart.places[i], read[i]) for i in apart.bound)
     return found
-
-
-def _logits(chosen: Chosen | None) -> dict[int, torch.Tensor]:
-    if chosen is None or chosen.apart is None:
-        return {}
-    apart, bound = chosen.apart, set(chosen.apart.bound)
-    assert apart.logits is not None
-    return {apart.places[i]: apart.logits[i] for i in apart.asking if i in bound}

@@ -21,7 +21,7 @@ from sgc_runtime.device.sample_flight import SampleFlight
 from sgc_runtime.device.sample_given import Recorded, Scores
 from sgc_runtime.device.sample_output import Layout, Outputs
 from sgc_runtime.device.uploads import Uploads
-from sgc_runtime.engine.request import MOST_TAKEN_BACK, Request
+from sgc_runtime.engine.request import Request
 from sgc_runtime.engine.runner import Flight
 from sgc_runtime.engine.step_input import Positions
 
@@ -81,8 +81,7 @@ class DeviceSampler:
             if given is not None:
                 given.compute(self._kernels, logits, self._uploads, output.memory)
         output.send(layout.size)
-        kept = [_last_logits(logits, position, first) for position, first in recording]
-        return SampleFlight(chosen, recorded, kept, scores, output, self._outputs)
+        return SampleFlight(chosen, recorded, scores, output, self._outputs)
 
     def again(
         self, flight: Flight, rows: Sequence[int], excluded: Sequence[Sequence[int]]
@@ -93,12 +92,6 @@ class DeviceSampler:
         assert chosen is not None
         with nullcontext() if self._side is None else torch.cuda.stream(self._side):
             return self._again.ids(chosen, flight.others, rows, excluded)
-
-
-def _last_logits(logits: torch.Tensor, position: Positions, first_row: int) -> torch.Tensor:
-    _, first, last = position
-    end = first_row + last - first
-    return logits[max(first_row, end - MOST_TAKEN_BACK) : end].clone()
 
 
 def _side_stream(device: torch.device) -> torch.cuda.Stream:

@@ -133,7 +133,7 @@ class EngineCore:
         if error is not None:
             self._fail_chunks(chunks, error)
             error = None  # it holds this frame
-        late = self._overlap and self._samples.take_late()
+        late = self._samples.take_late()
         if launched is not None:
             self._in_flight = self._sample(chunks, launched)
         if not self._overlap:
@@ -205,10 +205,9 @@ class EngineCore:
         return waited
 
     def _follow(self, step: _InFlight, results: Results) -> None:
-        recorded = zip(results.recorded, results.recorded_logits, strict=True)
-        for position, (found, logits) in zip(step.recording, recorded, strict=True):
+        for position, found in zip(step.recording, results.recorded, strict=True):
             if step.is_wanted(position[0]):
-                self._samples.record(position, found, logits)
+                self._samples.record(position, found)
                 self._close(position)
         rows, marks = step.rows, step.marks
         places = [i for i, r in enumerate(rows) if r.flight == marks[r]]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from sgc_runtime.engine.profile import NO_PROFILE, Profiling
-from sgc_runtime.engine.request import MOST_TAKEN_BACK, Request, State
+from sgc_runtime.engine.request import Request, State
 from sgc_runtime.engine.runner import Flight, Launched, Results
 from sgc_runtime.engine.scheduler import Chunk
 from sgc_runtime.engine.step_input import Positions, StepInput, StepInputs
@@ -128,13 +128,12 @@ class HostRunner:
             # Before ids are chosen, which uses logits up.
             parts = launched.recorded_logits(recording)
             recorded = [_recorded(*args) for args in zip(recording, parts, strict=True)]
-            kept = [part[-MOST_TAKEN_BACK:].clone() for part in parts]
             scores = _scores(scoring, launched.scored_logits(scoring)) if scoring else []
-            return self._choose(rows, launched.sampled_logits(rows), recorded, kept, scores)
+            return self._choose(rows, launched.sampled_logits(rows), recorded, scores)
 
     def sample_kept(self, rows: Sequence[Request], logits: Sequence[torch.Tensor]) -> HostFlight:
         with self._profile.device_span("sample"):
-            return self._choose(rows, torch.cat(list(logits)), [], [], [])
+            return self._choose(rows, torch.cat(list(logits)), [], [])
 
     def again(
         self, flight: Flight, rows: Sequence[int], excluded: Sequence[Sequence[int]]
@@ -153,7 +152,6 @@ class HostRunner:
         requests: Sequence[Request],
         logits: torch.Tensor,
         recorded: list[list[TokenLogprobs]],
-        recorded_logits: list[torch.Tensor],
         scores: list[list[float]],
     ) -> HostFlight:
         draft = choose(logits, [_row(r) for r in requests]) if requests else Draft([], {}, {})
@@ -163,9 +161,7 @@ class HostRunner:
             ids=draft.ids,
             logprobs=draft.logprobs(draft.ids),
             shares=draft.shares,
-            logits={i: own for i, own in draft.raw.items() if i in draft.shares},
             recorded=recorded,
-            recorded_logits=recorded_logits,
             scores=scores,
         )
         return HostFlight(draft, results)

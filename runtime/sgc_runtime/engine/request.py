@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
-import torch
 
 from sgc_runtime.cache.radix_tree import Ids, Node, Slots
 from sgc_runtime.engine.guide import Guide
@@ -16,8 +14,6 @@ from sgc_runtime.engine.output import OutputWatcher
 from sgc_runtime.engine.scoring import Scoring
 from sgc_runtime.engine.times import Times
 from sgc_runtime.sampling.row import SamplingRow, TokenLogprobs
-
-MOST_TAKEN_BACK = 24  # ids in one step; a jump takes back eight at most, few follow each other
 
 
 class State(Enum):
@@ -140,8 +136,6 @@ class Request:
         self.logprobs: list[TokenLogprobs | None] = []
         self.closing = self.aside = False
         self.pending = self.ahead = self.flight = self.num_tabled = 0
-        # Logits that the last ids were chosen by, where log-probabilities are asked for.
-        self._logits: deque[torch.Tensor] = deque(maxlen=MOST_TAKEN_BACK)
 
     @property
     def num_growth(self) -> int:
@@ -218,24 +212,17 @@ class Request:
         self.tokens[self.num_tokens : end] = tokens
         self.num_tokens = end
 
-    def take_back(self, count: int) -> torch.Tensor | None:
-        """Undo `push` of the last ids, of which all computed ones have what was asked for; the
-        logits by which the first of them was chosen, where log-probabilities are."""
+    def take_back(self, count: int) -> None:
+        """Undo `push` of the last ids."""
         self.num_tokens -= count
         del self.forced[len(self.forced) - count :]
         del self.logprobs[max(0, len(self.logprobs) - count) :]
-        last = None
-        for _ in range(min(count, len(self._logits))):
-            last = self._logits.pop()
-        return last
 
-    def record(self, place: int, found: TokenLogprobs, logits: torch.Tensor | None) -> None:
+    def record(self, place: int, found: TokenLogprobs) -> None:
         """Note the log-probability of token `place`, of which those before have theirs."""
         index = place - self.num_prompt
         forced = self.guide is not None and self.forced[index]
         self.logprobs[index] = replace(found, forced=True) if forced else found
-        if logits is not None and self.guide is not None:
-            self._logits.append(logits)
 
     def choose_path(self, indices: Sequence[int]) -> int:
         """Bring the computed tokens at `indices` (ascending), with their slots, directly behind

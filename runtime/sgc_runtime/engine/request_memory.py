@@ -64,9 +64,10 @@ def give_back(cache: PrefixCache, request: Request, num_kept: int) -> int:
     return max(0, node.end - request.num_matched)
 
 
-def give_back_end(cache: PrefixCache, request: Request) -> None:
-    """Let go of what lies behind the tokens of a request in flight, which have become fewer."""
-    length, node = request.num_tokens, request.node
+def give_back_end(cache: PrefixCache, request: Request, length: int) -> None:
+    """Let go of what lies behind the first `length` tokens of a request in flight. What others
+    find behind them stays, but for what its tokens do not say any more."""
+    node = request.node
     assert node is not None
     if length >= request.num_slots:
         return
@@ -78,5 +79,5 @@ def give_back_end(cache: PrefixCache, request: Request) -> None:
         kept = cache.match(request.tokens[:length])
         cache.lock(kept)
         cache.unlock(node)
-        cache.prune(node, length)
+        cache.prune(node, request.num_tokens)
         request.node = kept

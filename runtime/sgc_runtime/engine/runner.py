@@ -60,20 +60,14 @@ class Results:
             of the model's logits, before any change.
         shares: by place, of rows with a rule: the log-probability, in nats, of all ids together
             that the mask allows.
-        logits: by place, of rows with a rule and `wants_logprobs`: `[vocab]` float32, the model's
-            own, on the runner's device; they stay valid as long as they are held.
         recorded: for each of `recording`, the log-probabilities of the ids behind its positions.
-        recorded_logits: for each of `recording`, `[n, vocab]` float32, as `logits`, of its last n
-            positions: all, but `MOST_TAKEN_BACK` at most.
         scores: for each of `scoring`, the log-probabilities of `trie.edges(first, last)`.
     """
 
     ids: Sequence[int]
     logprobs: Mapping[int, TokenLogprobs] = field(default_factory=dict)
     shares: Mapping[int, float] = field(default_factory=dict)
-    logits: Mapping[int, torch.Tensor] = field(default_factory=dict)
     recorded: Sequence[Sequence[TokenLogprobs]] = ()
-    recorded_logits: Sequence[torch.Tensor] = ()
     scores: Sequence[Sequence[float]] = ()
 
 
@@ -130,8 +124,8 @@ class Runner(Protocol):
     def sample_kept(self, rows: Sequence[Request], logits: Sequence[torch.Tensor]) -> Flight:
         """Begin to choose ids by logits that `kept_logits` gave, one `[1, vocab]` for each row.
 
-        The rows have stood aside. The core waits for the result at once; their ids are known then,
-        so no later chunk is pending for them.
+        The rows have stood aside. No chunk is pending for them: with overlap it is called before
+        the launch of a forward, which the result, taken after it, need not wait for.
         """
         ...
 

@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-import torch
-
 from sgc_ir.errors import BackendError
 from sgc_runtime.engine.request import Request
-from sgc_runtime.sampling.logprobs import token_logprobs
-from sgc_runtime.sampling.row import TokenLogprobs
-
-
-def logprob(request: Request, logits: torch.Tensor | None, token: int) -> TokenLogprobs | None:
-    """That of `token` by `logits` (`[1, vocab]` float32), where it is asked for and known."""
-    assert request.row is not None
-    if logits is None or not request.row.wants_logprobs:
-        return None
-    return token_logprobs(logits, [token], [request.row.params.top_logprobs])[0]
 
 
 def is_computed(request: Request, end: int) -> bool:

@@ -12,15 +12,15 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from sgc_ir.errors import ConstraintError
 from sgc_runtime.engine.guide import Change
+from sgc_runtime.engine.late_rows import LateRows
 from sgc_runtime.engine.metrics import Metrics
 from sgc_runtime.engine.refusals import accepted_ids
 from sgc_runtime.engine.request import Request, State
 from sgc_runtime.engine.runner import Flight, Launched, Results, Runner
-from sgc_runtime.engine.sampled import is_computed, logprob, no_token
+from sgc_runtime.engine.sampled import is_computed, no_token
 from sgc_runtime.engine.scheduler import Scheduler
 from sgc_runtime.engine.slices import Slices, Work
 from sgc_runtime.engine.step_input import Positions
@@ -50,7 +50,7 @@ class Samples:
         self._end, self._fail, self._queue = end, fail, queue
         self._slices = Slices(metrics, fail)
         self._begun: list[Sequence[Request]] = []
-        self._late: list[tuple[Request, torch.Tensor]] = []
+        self._late = LateRows(runner, fail)
         self._num_turned = 0
 
     @property
@@ -79,7 +79,7 @@ class Samples:
         assert request.guide is not None
         request.guide.begin()
         then = partial(self._begin_next, requests, left)
-        return partial(self._take_on, request, None, None, then)
+        return partial(self._take_on, request, None, then)
 
     def _queue_begun(self) -> None:
         begun, self._begun = self._begun, []
@@ -87,24 +87,24 @@ class Samples:
             self._queue(requests)
 
     def go_on(self) -> None:
-        """Begin a step: go on with those that stand aside."""
+        """Begin a step, before anything is launched: go on with those that stand aside, and choose
+        for those that need not any more; `take_late` takes what comes of it."""
         self._slices.go_on()
         self._queue_begun()
+        self._late.begin()
 
     def take_late(self) -> bool:
-        """Sample for those that have stood aside and need not any more; all results of steps
+        """Go on with those that have stood aside and need not any more; all results of steps
         before have been taken. False where there is none."""
-        late, self._late = self._late, []
-        late = [entry for entry in late if entry[0].state is State.RUNNING]
-        rows = [request for request, _ in late]
-        if not rows:
+        late = self._late.take()
+        if late is None:
             return False
+        places = late.places
         try:
-            flight = self._runner.sample_kept(rows, [logits for _, logits in late])
-            self.take(flight, flight.result(), rows, range(len(rows)))
+            self.take(late.flight, late.flight.result(), late.rows, places)
         except Exception as exc:
-            for request in rows:
-                self._fail(request, exc)
+            for i in places:
+                self._fail(late.rows[i], exc)
         return True
 
     def ready(
@@ -157,29 +157,24 @@ class Samples:
                 if request.guide is None:
                     self._push(request, token, logprobs.get(i))
                     continue
-                by = results.logits[i][None] if i in results.logits else None
                 found = logprobs.get(i)
                 if i in others:
-                    token, request.ahead = others[i], 0
-                    found = logprob(request, by, token)
-                self._take(request, token, results.shares[i], found, by)
+                    token, request.ahead, found = others[i], 0, None
+                self._take(request, token, results.shares[i], found)
             except Exception as exc:
                 self._fail(request, exc)
         return self._num_turned + len(others)
 
-    def record(
-        self, position: Positions, found: Sequence[TokenLogprobs], logits: torch.Tensor
-    ) -> None:
-        """Note log-probabilities of ids that were forced.
+    def record(self, position: Positions, found: Sequence[TokenLogprobs]) -> None:
+        """Note log-probabilities of ids that were not just sampled: they were forced, or came in
+        the place of others.
 
         Args:
             position: a request, with the positions `[first, last)` behind which they stand.
-            logits: `[n, vocab]` float32, of the last n positions.
         """
         request, first, _ = position
-        before = len(found) - len(logits)
         for i, one in enumerate(found):
-            request.record(first + 1 + i, one, logits[i - before] if i >= before else None)
+            request.record(first + 1 + i, one)
 
     # -- below --------------------------------------------------------------------------------
 
@@ -216,7 +211,7 @@ class Samples:
                 return
             is_prepared = True
             if is_late:
-                self._late.append((request, kept))
+                self._late.add(request, kept)
 
         self._slices.do([request], work)
         if request.aside:
@@ -247,72 +242,56 @@ class Samples:
         return False
 
     def _take(
-        self,
-        request: Request,
-        token: int,
-        share: float,
-        found: TokenLogprobs | None,
-        logits: torch.Tensor | None,
+        self, request: Request, token: int, share: float, found: TokenLogprobs | None
     ) -> None:
         row, guide = request.row, request.guide
         assert row is not None
         assert guide is not None
         row.weigh(share)
         if token in row.end_ids:
-            self._push(request, token, found, logits)
+            self._push_next(request, token, found)
         else:
             guide.take(token)
-            self._slices.do([request], partial(self._take_on, request, found, logits, None))
+            self._slices.do([request], partial(self._take_on, request, found, None))
 
     def _take_on(
         self,
         request: Request,
         found: TokenLogprobs | None,
-        logits: torch.Tensor | None,
         then: Work | None,
         seconds: float,
     ) -> Work | None:
         """Go on with what the last token leads to."""
         guide = request.guide
         assert guide is not None
-        self._apply(request, guide.follow(seconds), found, logits)
+        self._apply(request, guide.follow(seconds), found)
         return partial(self._pause_before, request, then) if guide.may_pause else then
 
     def _pause_before(self, request: Request, then: Work | None, seconds: float) -> Work | None:
         self._pause(request, seconds)
         return then
 
-    def _apply(
-        self,
-        request: Request,
-        change: Change,
-        found: TokenLogprobs | None,
-        logits: torch.Tensor | None,
-    ) -> None:
+    def _apply(self, request: Request, change: Change, found: TokenLogprobs | None) -> None:
         """Bring the ids to what a change says.
 
         Args:
-            found, logits: of the id that was sampled: its log-probability, and what it comes
-                from.
+            found: the log-probability of the id that was sampled, as far as it is known.
         """
         stays = change.rollback == 0 == change.sampled
         if not stays:
             request.ahead = 0
         self._num_turned += not stays or len(change.ids) > 1
         if change.rollback:
-            logits = self._take_back(request, change.rollback)
+            self._take_back(request, change.rollback)
         assert request.row is not None
         if change.ids and not request.row.wants_logprobs:
             self._push_all(request, change.ids, change.sampled)
             return
         for place, token in enumerate(change.ids):
             forced = place != change.sampled
-            if place > 0:
-                logits = None
-            if forced:
-                found = logprob(request, logits, token)
-            last = place == len(change.ids) - 1
-            if self._push(request, token, found, logits, forced, last):
+            own, last = None if forced else found, place == len(change.ids) - 1
+            push = self._push if place else self._push_next
+            if push(request, token, own, forced, last):
                 return
         guide, watcher = request.guide, request.watcher
         assert guide is not None
@@ -333,12 +312,28 @@ class Samples:
         self._ended(request)
         return True
 
+    def _push_next(
+        self,
+        request: Request,
+        token: int,
+        found: TokenLogprobs | None,
+        forced: bool = False,
+        last: bool = True,
+    ) -> bool:
+        """`_push` behind the last token that is computed. That one is computed once more, with the
+        next chunk, where this id is another one than was sampled and its log-probability is asked
+        for: so no logits are kept, which are large."""
+        row = request.row
+        assert row is not None
+        if found is None and row.wants_logprobs and request.state is State.RUNNING:
+            self._scheduler.cut(request, request.num_tokens - 1)
+        return self._push(request, token, found, forced, last)
+
     def _push(
         self,
         request: Request,
         token: int,
         found: TokenLogprobs | None = None,
-        logits: torch.Tensor | None = None,
         forced: bool = False,
         last: bool = True,
     ) -> bool:
@@ -356,8 +351,7 @@ class Samples:
         if row.wants_logprobs:
             request.logprobs.append(None)
             if found is not None:
-                own = logits[0].clone() if guide is not None and logits is not None else None
-                request.record(request.num_tokens - 1, found, own)
+                request.record(request.num_tokens - 1, found)
         ends = watcher.push(token, completes)
         if guide is not None:
             row.num_healed = watcher.num_healed
@@ -382,16 +376,15 @@ class Samples:
         if watcher.finish_reason is not None:
             self._ended(request)
 
-    def _take_back(self, request: Request, count: int) -> torch.Tensor | None:
+    def _take_back(self, request: Request, count: int) -> None:
         row, watcher = request.row, request.watcher
         assert row is not None
         assert watcher is not None
         row.take_back(request.tokens[request.num_tokens - count : request.num_tokens].tolist())
         watcher.take_back(count)
         self._metrics.completion_tokens -= count
-        logits = request.take_back(count)
-        self._scheduler.cut(request)
-        return None if logits is None else logits[None]
+        request.take_back(count)
+        self._scheduler.cut(request, request.num_tokens)
 
     def _ended(self, request: Request) -> None:
         if request.first_unrecorded < request.num_tokens:

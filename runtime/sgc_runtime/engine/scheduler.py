@@ -252,10 +252,10 @@ class Scheduler:
             chunks.append(Chunk(request, start, end))
         return chunks
 
-    def cut(self, request: Request) -> None:
-        """Give back what a running request holds behind its tokens, of which some were taken
-        back."""
-        give_back_end(self._cache, request)
+    def cut(self, request: Request, length: int) -> None:
+        """Give back what a running request holds behind its first `length` tokens: those behind
+        were taken back, or are to be computed anew."""
+        give_back_end(self._cache, request, length)
 
     def _retract(self, request: Request) -> None:
         assert len(self.in_flight) > 1, "a request alone always fits"
