@@ -5,8 +5,8 @@
 A Llama-3.1-8B-shaped model with random weights, the same files for all; prompts are the same random
 ids, new ones in each repetition. Every engine has its own processes and the GPU for itself, in its
 default set-up; temperature 0 and no end of text unless said. A part's prompts go in by one call of
-each engine's interface for batches. Before the clock runs, each compiles its constraint and does a
-short run of the part, ours, which records graphs when they are first needed, all of it (`warm_up`).
+each engine's interface for batches. `RULES`, which stands in the conditions of every result, says
+what is equal for all engines, and what is not.
 
 - a1, a2: 512 prompts that share 1,500 ids. b: 256 that share nothing. d: one. s: temperature 1.
 - c: texts bound by a regex. Each peer's grammar back ends are tried; the best one counts.
@@ -16,7 +16,7 @@ short run of the part, ours, which records graphs when they are first needed, al
   forks of its streams; peers take one batch a wave, all instances in parallel.
 
 `--engines` and `--parts` make smaller runs. What was tried for missed goals comes from
-`benchmarks/attempts/gpu_peers.json`.
+`benchmarks/attempts/gpu_peers.json`; `--record-only` copies it into the results, measuring nothing.
 """
 
 from __future__ import annotations
@@ -47,6 +47,18 @@ from benchmarks.gpu.shapes import SHAPES
 from benchmarks.gpu.works import PeerPart, parts
 
 PROGRAMS = "LM programs"
+RULES = {
+    "warm_up": "the same for every engine, once before a part: constrained parts and programs "
+    "whole, of the others all prompts with at most 8 ids each. Ours begins with no kept masks",
+    "figures": "the best run of each engine; all times stand beside it, fewer where no time was left",
+    "processes": "sgc runs in the process that asks it, through the streams of LocalBackend: not "
+    "in a process of its own, its default on a GPU, which costs what process_overhead shows. "
+    "Peers have their default: processes of their own",
+    "grammar back ends": "'sglang, llguidance' and 'vllm, guidance' start side by side on the GPU, "
+    "with smaller KV pools (sglang: 80,000 tokens, vllm: 12 GiB), and do constrained parts alone",
+    "kv_pools": "not equal: sglang and vllm take 0.85 of the GPU's memory, weights included, sgc "
+    "what its options say; kv_pool_tokens of each engine tells its tokens, where it names them",
+}
 
 
 class Board:
@@ -63,7 +75,8 @@ class Board:
         """An engine has started."""
         self._engines[engine] = facts
         self._file.add("engines", {"engines": dict(self._engines)})
-        print(f"{engine}: {facts['name']} started in {facts['seconds']:.1f} s", flush=True)
+        pool = f"{facts['kv_pool_tokens'] or 'untold'} tokens of KV pool"
+        print(f"{engine}: {facts['name']} started in {facts['seconds']:.1f} s, {pool}", flush=True)
 
     def keep(self, engine: str, part: PeerPart, found: Figures | str) -> None:
         """A part's figures, or why there are none."""
@@ -117,9 +130,8 @@ def _measure(args: argparse.Namespace, begin: float, scratch: Path) -> None:
             device=args.device,
         )
         print(f"ceilings: {facts['ceilings']}", flush=True)
-        file = ResultFile(
-            args.output, what=__doc__ or "", conditions=facts["conditions"], model=args.shape
-        )
+        conditions = {**facts["conditions"], "rules": RULES}
+        file = ResultFile(args.output, what=__doc__ or "", conditions=conditions, model=args.shape)
         file.add("ceilings", facts["ceilings"])
         ceilings, shape = GpuCeilings.of(facts["ceilings"]), SHAPES[args.shape]
         floors = {
@@ -153,7 +165,8 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--vllm-site", type=Path, help="folder of those that only vLLM needs")
     parser.add_argument("--engines", help=f"separated by semicolons: {'; '.join(ENTRANTS)}")
     parser.add_argument("--parts", default=",".join(known), help=f"any of {', '.join(known)}")
-    parser.add_argument("--budget", type=float, default=420.0, help="seconds for everything")
+    parser.add_argument("--budget", type=float, default=450.0, help="seconds for everything")
+    parser.add_argument("--record-only", action="store_true", help="copy the attempts, no more")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--shape", default="llama-8b", help="llama-8b, or tiny for a try")
     parser.add_argument("--scale", type=float, default=1.0, help="of all sizes, for a try")
@@ -177,7 +190,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def _complete(parser: argparse.ArgumentParser, args: argparse.Namespace, known: list[str]) -> None:
-    args.parts = [name for name in args.parts.split(",") if name]
+    args.parts = [name for name in args.parts.split(",") if name and not args.record_only]
     args.sites = {}
     if args.sglang_site is not None:
         args.sites["sglang"] = (args.sglang_site,)

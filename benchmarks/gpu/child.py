@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,16 @@ class Child:
         log: file for what it prints.
         folder: an empty folder, its working directory: the folders of this repository would hide
             packages of the same names from other engines.
+        variables: of its environment, besides those of this process.
     """
 
-    def __init__(self, python_path: Sequence[Path], log: Path, folder: Path) -> None:
+    def __init__(
+        self,
+        python_path: Sequence[Path],
+        log: Path,
+        folder: Path,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         folder.mkdir(parents=True)
         (folder / _PACKAGE.name).symlink_to(_PACKAGE)
         paths = [str(path) for path in (*python_path, folder)]
@@ -41,7 +48,7 @@ class Child:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.gpu.worker", str(theirs.fileno())],
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                env={**os.environ, **(variables or {}), "PYTHONPATH": os.pathsep.join(paths)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -100,7 +107,11 @@ class Child:
             pass
         self._process.wait()
 
+    def printed(self) -> str:
+        """What it has printed so far."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
     def _last_words(self, what: str) -> str:
-        lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
+        lines = self.printed().splitlines()
         words = [line.strip() for line in lines if line.strip()][-3:]
         return f"{what}; its last lines: {' | '.join(words)[-500:]}"

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.gpu.child import Child, EngineFailed
+from benchmarks.gpu.kv_pools import kv_pool_tokens
 from benchmarks.gpu.peer_report import OURS, Figures, figures
 from benchmarks.gpu.works import PeerPart, Work
 
 _IMPORT_S = 120.0
 _START_S = 200.0
 _WORK_S = 90.0
+_WARM_UP_IDS = 8
 _ROOT = Path(__file__).resolve().parents[2]
 _ROOMS = (_ROOT, _ROOT / "ir", _ROOT / "runtime", _ROOT / "kernels")
 
@@ -53,23 +55,23 @@ ENTRANTS = {
     entrant.name: entrant
     for entrant in (
         Entrant(OURS, "sgc"),
-        Entrant("sglang", "sglang", {"grammar_backend": "xgrammar"}, reserve_s=125.0),
+        Entrant("sglang", "sglang", {"grammar_backend": "xgrammar"}, reserve_s=130.0),
         Entrant(
-            "vllm", "vllm", {"structured_outputs_config": {"backend": "xgrammar"}}, reserve_s=140.0
+            "vllm", "vllm", {"structured_outputs_config": {"backend": "xgrammar"}}, reserve_s=145.0
         ),
         Entrant(
             "sglang, llguidance",
             "sglang",
             {"grammar_backend": "llguidance", **_SMALL_SGLANG},
             only_constrained=True,
-            reserve_s=55.0,
+            reserve_s=60.0,
         ),
         Entrant(
             "vllm, guidance",
             "vllm",
             {"structured_outputs_config": {"backend": "guidance"}, **_SMALL_VLLM},
             only_constrained=True,
-            reserve_s=25.0,
+            reserve_s=28.0,
         ),
     )
 }
@@ -154,9 +156,12 @@ class Lineup:
 
     def _started(self, entrant: Entrant, parts: Sequence[PeerPart], board: Board) -> bool:
         about = self._waited(entrant, _START_S, parts, board)
-        if about is not None:
-            board.about(entrant.name, about)
-        return about is not None
+        if about is None:
+            return False
+        printed = self._workers[entrant.name].printed()
+        about["kv_pool_tokens"] = kv_pool_tokens(about["settings"], printed)
+        board.about(entrant.name, about)
+        return True
 
     def _waited(
         self, entrant: Entrant, seconds: float, parts: Sequence[PeerPart], board: Board
@@ -195,7 +200,7 @@ class Lineup:
             seed = f"{part.name} {turn}"
             return worker.ask("run", _WORK_S, work=work.to_dict(), seed=seed)
 
-        once(warm_up(part, entrant.kind), -1)
+        once(warm_up(part), -1)
         before = [once(part.first, -2 - i)["seconds"] for i in range(3) if part.first]
         runs = []
         for turn in range(part.repetitions):
@@ -217,18 +222,14 @@ class Lineup:
     def _worker(self, name: str, kind: str) -> Child:
         plain = name.replace(", ", "-")
         sites = _ROOMS if kind == OURS else self._sites[kind]
-        return Child(sites, self._logs / f"{plain}.log", self._scratch / plain)
+        # Ours keeps masks on disk: those of an earlier run would serve this one.
+        variables = {"SGC_CACHE": str(self._scratch / f"{plain}-kept")} if kind == OURS else {}
+        return Child(sites, self._logs / f"{plain}.log", self._scratch / plain, variables)
 
 
-def warm_up(part: PeerPart, kind: str) -> Work:
-    """What is done once before the clock: all of it for ours, which records its graphs when they
-    are first needed; for engines that record them at their start a short run of as many rows.
-    Constrained parts compile their constraint."""
-    work = part.work
-    if kind == OURS:
-        return work
-    if work.program is not None:
-        return replace(work, scale=0.25 * work.scale)
-    if work.regex is not None:
-        return replace(work, rows=1)
-    return replace(work, new=min(work.new, 8))
+def warm_up(part: PeerPart) -> Work:
+    """What every engine does once before the clock, whichever it is: constrained parts and
+    programs whole, of the others all prompts with a few ids each."""
+    if part.constrained or part.work.program is not None:
+        return part.work
+    return replace(part.work, new=min(part.work.new, _WARM_UP_IDS))

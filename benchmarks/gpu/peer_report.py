@@ -20,21 +20,24 @@ Figures = dict[str, Any]
 
 
 def figures(part: PeerPart, runs: Sequence[Mapping[str, Any]]) -> Figures:
-    """One engine's figures from its timed runs."""
-    seconds = [run["seconds"] for run in runs]
-    median = statistics.median(seconds)
-    last = runs[-1]
+    """One engine's figures: those of its best run, with the times of all.
+
+    Runs are too few for a median. `legal` is the least of all runs.
+    """
+    best = min(runs, key=lambda run: run["seconds"])
     found: Figures = {
-        "median_s": round(median, 4),
-        "seconds": [round(value, 4) for value in seconds],
+        "best_s": round(best["seconds"], 4),
+        "seconds": [round(run["seconds"], 4) for run in runs],
         "new_tokens": [run["new_tokens"] for run in runs],
-        "new_tokens_s": round(statistics.median(run["new_tokens"] for run in runs) / median, 1),
+        "new_tokens_s": round(best["new_tokens"] / best["seconds"], 1),
     }
     if part.work.rows:
-        found["requests_s"] = round(part.work.rows / median, 2)
-    for name in ("cached_tokens", "prompt_tokens", "calls", "legal", "characters", "sample"):
-        if name in last:
-            found[name] = last[name]
+        found["requests_s"] = round(part.work.rows / best["seconds"], 2)
+    for name in ("cached_tokens", "prompt_tokens", "calls", "characters", "sample"):
+        if name in best:
+            found[name] = best[name]
+    if "legal" in best:
+        found["legal"] = min(run["legal"] for run in runs)
     return found
 
 
@@ -56,7 +59,7 @@ def part_result(
         found["floor_s"] = round(floor_s, 4)
         ours = engines.get(OURS)
         if ours is not None and part.name == "a1":
-            share = floor_s / ours["median_s"]
+            share = floor_s / ours["best_s"]
             found["comparisons"].append(
                 {
                     "of": "the floor",
@@ -74,10 +77,10 @@ def _comparisons(part: PeerPart, engines: Mapping[str, Figures]) -> list[dict[st
     peers = {name: found for name, found in engines.items() if name != OURS and _did(part, found)}
     if ours is None or not peers:
         return []
-    best = min(peers, key=lambda name: peers[name]["median_s"])
+    best = min(peers, key=lambda name: peers[name]["best_s"])
     entries = []
     for name, found in peers.items():
-        ratio = found["median_s"] / ours["median_s"]
+        ratio = found["best_s"] / ours["best_s"]
         entry: dict[str, Any] = {"peer": name, "speed_ratio": round(ratio, 3)}
         if "characters" in found and ours.get("characters"):
             # Another model state or another rule gives other texts: seconds a character, too.
@@ -137,7 +140,7 @@ def lines(name: str, result: Mapping[str, Any]) -> list[str]:
     for engine, found in result.get("engines", {}).items():
         more = f", legal {found['legal']}" if "legal" in found else ""
         out.append(
-            f"  {engine:22} {found['median_s']:8.3f} s  {found['new_tokens_s']:9.1f} tokens/s"
+            f"  {engine:22} {found['best_s']:8.3f} s  {found['new_tokens_s']:9.1f} tokens/s"
             f"  {found['seconds']}{more}"
         )
     for entry in result.get("comparisons", []):

@@ -26,6 +26,7 @@ __version__ = "0.1"
 class Engine:
     def __init__(self, model_path, **options):
         print("started", options)
+        print("max_total_num_tokens=75000, max_running_requests=8", flush=True)
     def generate(self, input_ids, sampling_params):
         each = sampling_params if isinstance(sampling_params, list) else None
         each = each or [sampling_params] * len(input_ids)
@@ -125,6 +126,16 @@ def test_peers_run_in_processes_of_their_own(tmp_path: Path, tokenizer: Path) ->
     assert parts["multi-turn chat"]["comparisons"][0]["peer"] == "sglang"
     assert "not built" in parts["s"]["missing"]["sglang"]
     assert "grammar_backend" in (logs / "sglang.log").read_text()
+    assert parts["engines"]["engines"]["sgc"]["kv_pool_tokens"] == 8000
+    assert parts["engines"]["engines"]["sglang"]["kv_pool_tokens"] == 75_000
+    assert parts["a1"]["conditions"]["rules"] == gpu_peers.RULES
+
+
+def test_attempts_are_copied_without_measuring(tmp_path: Path) -> None:
+    output = tmp_path / "out.json"
+    output.write_text(json.dumps({"what": "", "parts": {"a1": {"engines": {}}}}))
+    gpu_peers.main(["--record-only", "--output", str(output), "--logs", str(tmp_path / "logs")])
+    assert len(parts_of(tmp_path)["a1"]["attempts"]) >= 2
 
 
 @pytest.mark.long  # the interpreter takes its time

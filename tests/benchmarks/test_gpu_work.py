@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from support.jumps import byte_tokenizer
 
 from benchmarks.gpu.arguments import read_options
+from benchmarks.gpu.kv_pools import kv_pool_tokens
 from benchmarks.gpu.lineup import ENTRANTS, groups, warm_up
 from benchmarks.gpu.model_files import make_model
 from benchmarks.gpu.peer_report import figures, part_result, prefill_floor_s, programs_result
@@ -73,11 +74,18 @@ def test_equal_seeds_give_equal_prompts_and_works_travel_as_plain_data() -> None
     assert [len(row) for row in rows] == [16] * 5
 
 
-def test_only_our_engine_is_warmed_up_in_full() -> None:
-    work = parts()["b"]
-    assert warm_up(work, "sgc") == work.work
-    assert warm_up(work, "vllm") == Work(256, 0, 512, 8)
-    assert warm_up(parts()["c date"], "sglang").rows == 1
+def test_parts_are_warmed_up_whole_or_with_all_their_prompts() -> None:
+    assert warm_up(parts()["b"]) == Work(256, 0, 512, 8)
+    for name in ("a1", "c date", *PROGRAMS):
+        assert warm_up(parts()[name]) == parts()[name].work
+
+
+def test_pools_are_read_from_settings_or_from_what_engines_print() -> None:
+    assert kv_pool_tokens({"budgets": {"kv_tokens": 400_000}}, "") == 400_000
+    printed = "[x] max_total_num_tokens=812345, chunked_prefill_size=8192, max_total_tokens=None"
+    assert kv_pool_tokens({}, printed) == 812_345
+    assert kv_pool_tokens({}, "INFO: GPU KV cache size: 1,234,560 tokens\nready") == 1_234_560
+    assert kv_pool_tokens({"max_total_tokens": 80_000}, "ready") is None
 
 
 def test_engines_that_change_constraints_only_start_together() -> None:
@@ -140,6 +148,13 @@ def test_illegal_texts_do_not_count_and_lengths_are_told() -> None:
     engines["sgc"]["legal"] = 127
     (entry,) = part_result(part, engines, {}, None)["comparisons"]
     assert not entry["met"]
+
+
+def test_the_best_run_counts_and_every_text_must_be_legal() -> None:
+    runs = [run_of(2.0, legal=127, characters=90), run_of(1.0, legal=128, characters=100)]
+    found = figures(parts()["c date"], runs)
+    assert (found["best_s"], found["seconds"]) == (1.0, [2.0, 1.0])
+    assert (found["new_tokens_s"], found["characters"], found["legal"]) == (10.0, 100, 127)
 
 
 def test_the_mean_over_programs_takes_the_best_peer_of_each() -> None:
