@@ -50,7 +50,7 @@ PROGRAMS = "LM programs"
 RULES = {
     "warm_up": "the same for every engine, once before a part: constrained parts and programs "
     "whole, of the others all prompts with at most 8 ids each. Ours begins with no kept masks",
-    "figures": "the best run of each engine; all times stand beside it, fewer where no time was left",
+    "figures": "the best run of each engine; all times stand beside it, fewer where time was short",
     "processes": "sgc runs in the process that asks it, through the streams of LocalBackend: not "
     "in a process of its own, its default on a GPU, which costs what process_overhead shows. "
     "Peers have their default: processes of their own",
