@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.common.conditions import conditions, cores, use_threads
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.results import ResultFile, default_path, result_path
 
 if TYPE_CHECKING:  # brings in torch, whose threads are set first
     from benchmarks.common.sgc_engine import Job, SgcEngine
@@ -285,7 +285,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=cores())
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--output", type=Path, default=default_path("cache_overhead"))
+    parser.add_argument("--output", type=result_path, default=default_path("cache_overhead"))
     args = parser.parse_args(argv)
     args.parts = args.parts.split(",")
     return args

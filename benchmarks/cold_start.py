@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common.conditions import conditions, cores
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.results import ResultFile, default_path, result_path
 
 PROMPT = "The capital of France is"
 _SAFETENSORS, _GGUF = "transformers safetensors", "transformers gguf"
@@ -140,7 +140,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--threads", type=int, default=cores())
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=default_path("cold_start"))
+    parser.add_argument("--output", type=result_path, default=default_path("cold_start"))
     return parser.parse_args()
 
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common.conditions import conditions, use_threads
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.results import ResultFile, default_path, result_path
 
 
 def main() -> None:
@@ -63,7 +63,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sets", default="regex,schema")
     parser.add_argument("--schemas", type=int, default=32, help="how many schemas")
     parser.add_argument("--seconds", type=int, default=20, help="longest compile")
-    parser.add_argument("--output", type=Path, default=default_path("constrained"))
+    parser.add_argument("--output", type=result_path, default=default_path("constrained"))
     return parser.parse_args()
 
 

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.common.conditions import conditions, use_threads
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.results import ResultFile, default_path, result_path
 
 GOAL = 0.01
 _GRADES = tuple(letter + sign for letter in "ABCD" for sign in ("", "+", "-"))
@@ -103,7 +103,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--samples", type=int, default=128, help="seeded gens in local mode")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--output", type=Path, default=default_path("distortion"))
+    parser.add_argument("--output", type=result_path, default=default_path("distortion"))
     return parser.parse_args()
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.common.attempts import attempts_path, lacking, read_attempts
 from benchmarks.common.conditions import conditions, cores, use_threads
 from benchmarks.common.peer import PEERS
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.results import ResultFile, default_path, result_path
 from benchmarks.common.timing import ENGINE_S
 
 _WHAT = "our engine beside transformers and llama.cpp on a CPU"
@@ -93,7 +93,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--threads", type=int, default=cores())
     parser.add_argument("--model", default="smollm2-135m")
-    parser.add_argument("--output", type=Path, default=default_path("engine_cpu"))
+    parser.add_argument("--output", type=result_path, default=default_path("engine_cpu"))
     parser.add_argument("--attempts", type=Path, default=attempts_path("engine_cpu"))
     args = parser.parse_args(argv)
     args.peers = [name for name in args.peers.split(",") if name]

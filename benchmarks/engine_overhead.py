@@ -15,11 +15,10 @@ import argparse
 import statistics
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.common.conditions import conditions, use_threads
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.results import ResultFile, default_path, result_path
 
 if TYPE_CHECKING:  # brings in torch, whose threads are set first
     from sgc_runtime.engine.core import EngineCore
@@ -171,7 +170,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", type=lambda s: [int(x) for x in s.split(",")], default=ROWS)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--output", type=Path, default=default_path("engine_overhead"))
+    parser.add_argument("--output", type=result_path, default=default_path("engine_overhead"))
     return parser.parse_args(argv)
 
 

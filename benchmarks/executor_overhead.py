@@ -21,12 +21,11 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import sgc
 from benchmarks.common.conditions import conditions
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.results import ResultFile, default_path, result_path
 from benchmarks.common.timing import Timed, interleave
 from sgc_ir.graph import Program
 from sgc_ir.params import CallResult, SamplingParams, Usage
@@ -314,7 +313,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=64, help="rows a repeat")
     parser.add_argument("--repeats", type=int, default=25)
-    parser.add_argument("--output", type=Path, default=default_path("executor_overhead"))
+    parser.add_argument("--output", type=result_path, default=default_path("executor_overhead"))
     options = parser.parse_args(argv)
     file = ResultFile(
         options.output,

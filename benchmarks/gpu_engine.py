@@ -23,7 +23,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.refusals import check_device, refusing
+from benchmarks.common.results import ResultFile, default_path, result_path
 from benchmarks.gpu.arguments import default_tokenizer, memory_folder, read_options
 
 PARTS = ("load", "decode 1", "decode 64", "prefill", "decode shared")
@@ -95,15 +96,17 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--option", dest="options", action="append", default=[], help="of the engine: NAME=JSON"
     )
-    parser.add_argument("--output", type=Path, default=default_path("gpu_engine"))
+    parser.add_argument("--output", type=result_path, default=default_path("gpu_engine"))
     args = parser.parse_args(argv)
     args.parts = [name for name in args.parts.split(",") if name]
     unknown = set(args.parts) - set(PARTS)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; parts are {', '.join(PARTS)}")
     args.options = read_options(args.options)
+    check_device("gpu_engine", args.device)
     if args.tokenizer is None and args.model is None:
-        args.tokenizer = default_tokenizer()
+        with refusing("gpu_engine"):
+            args.tokenizer = default_tokenizer()
     return args
 
 

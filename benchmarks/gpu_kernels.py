@@ -17,10 +17,10 @@ import argparse
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.refusals import check_device
+from benchmarks.common.results import ResultFile, default_path, result_path
 
 PARTS = ("decode", "prefill", "sampling", "products")
 MODULES = ("decode", "fa2", "fa3", "sampling", "cascade")
@@ -121,13 +121,14 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true", help="for Triton's interpreter")
     parser.add_argument("--flashinfer", default="", help=f"any of {', '.join(MODULES)}")
-    parser.add_argument("--output", type=Path, default=default_path("gpu_kernels"))
+    parser.add_argument("--output", type=result_path, default=default_path("gpu_kernels"))
     args = parser.parse_args(argv)
     args.parts = [name for name in args.parts.split(",") if name]
     args.flashinfer = frozenset(name for name in args.flashinfer.split(",") if name)
     unknown = (set(args.parts) - set(PARTS)) | (args.flashinfer - set(MODULES))
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    check_device("gpu_kernels", args.device)
     return args
 
 

@@ -31,7 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common.attempts import attempts_path, lacking, read_attempts
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.refusals import check_device, refusing
+from benchmarks.common.results import ResultFile, default_path, result_path
 from benchmarks.gpu.arguments import default_tokenizer, memory_folder, read_options
 from benchmarks.gpu.lineup import ENTRANTS, Entrant, Lineup
 from benchmarks.gpu.peer_report import (
@@ -182,7 +183,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--option", dest="options", action="append", default=[], help="of ours: NAME=JSON"
     )
-    parser.add_argument("--output", type=Path, default=default_path("gpu_peers"))
+    parser.add_argument("--output", type=result_path, default=default_path("gpu_peers"))
     parser.add_argument("--attempts", type=Path, default=attempts_path("gpu_peers"))
     args = parser.parse_args(argv)
     _complete(parser, args, known)
@@ -202,8 +203,11 @@ def _complete(parser: argparse.ArgumentParser, args: argparse.Namespace, known: 
     if unknown:
         parser.error(f"unknown, or without its folder: {', '.join(sorted(unknown))}")
     args.options = read_options(args.options)
+    if args.parts:
+        check_device("gpu_peers", args.device)
     if args.parts and args.tokenizer is None:
-        args.tokenizer = default_tokenizer()
+        with refusing("gpu_peers"):
+            args.tokenizer = default_tokenizer()
     try:
         args.attempts_by_part = read_attempts(args.attempts, [*known, PROGRAMS])
     except ValueError as error:

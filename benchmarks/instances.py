@@ -20,12 +20,11 @@ import argparse
 import asyncio
 import random
 import time
-from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.common.conditions import conditions, cores, use_threads
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.results import ResultFile, default_path, result_path
 from benchmarks.common.timing import interleave
 
 if TYPE_CHECKING:  # brings in torch, whose threads are set first
@@ -238,7 +237,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--order", choices=ORDERS[:2], default=ORDERS[0], help="of the real part")
     parser.add_argument("--threads", type=int, default=cores())
     parser.add_argument("--model", default="smollm2-135m")
-    parser.add_argument("--output", type=Path, default=default_path("instances"))
+    parser.add_argument("--output", type=result_path, default=default_path("instances"))
     args = parser.parse_args(argv)
     args.parts = args.parts.split(",")
     if unknown := set(args.parts) - set(PARTS):

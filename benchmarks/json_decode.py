@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common.conditions import conditions, cores, use_threads
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.results import ResultFile, default_path, result_path
 from benchmarks.common.timing import Samples, interleave
 
 NAMES = (
@@ -259,7 +259,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         "--peers", type=lambda s: s.split(",") if s else [], default=["outlines", "guidance"]
     )
     parser.add_argument("--no-check", dest="check", action="store_false", help="leave out float32")
-    parser.add_argument("--output", type=Path, default=default_path("json_decode"))
+    parser.add_argument("--output", type=result_path, default=default_path("json_decode"))
     return parser.parse_args(argv)
 
 

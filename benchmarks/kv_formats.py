@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common.conditions import cores, use_threads
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.refusals import check_device, refusing
+from benchmarks.common.results import ResultFile, default_path, result_path
 
 _TEXTS = Path(__file__).resolve().parents[1] / "programs" / "data" / "essays.jsonl"
 PROMPTS = (
@@ -39,21 +40,24 @@ _NEW = 64
 _FORMATS = ("16 bits", "fp8", "fp8, no factors")
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     """Measure both parts and write them."""
-    args = _arguments()
+    args = _arguments(argv)
     use_threads(cores())
+    check_device("kv_formats", args.device)
     import torch
 
     from benchmarks.gpu.gpu_conditions import gpu_conditions
     from sgc_runtime.models import resolve
     from sgc_runtime.tokenizer.tokenizer import load_tokenizer
 
-    path, device = resolve(args.model), torch.device(args.device)
-    tokenizer = load_tokenizer(path)
+    device = torch.device(args.device)
+    with refusing("kv_formats"):
+        path = resolve(args.model)
+        tokenizer = load_tokenizer(path)
     text = "\n\n".join(json.loads(line)["essay"] for line in _TEXTS.read_text().splitlines())
     results = ResultFile(
-        Path(args.output),
+        args.output,
         what="what 8-bit keys and values cost in exactness",
         conditions=gpu_conditions(device),
         model=path.name,
@@ -73,15 +77,15 @@ def main() -> None:
     print(json.dumps(greedy, indent=1))
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kv_formats")
     parser.add_argument("--model", default="smollm2-135m", help="as in `sgc run --model`")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"))
     parser.add_argument("--tokens", type=int, default=1024, help="of the text")
     parser.add_argument("--new", type=int, default=_NEW, help="tokens of a greedy text")
-    parser.add_argument("--output", default=str(default_path("kv_formats")))
-    return parser.parse_args()
+    parser.add_argument("--output", type=result_path, default=default_path("kv_formats"))
+    return parser.parse_args(argv)
 
 
 def model_with(path: Path, dtype: str, device: Any, kind: str) -> Any:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from itertools import count, islice
-from pathlib import Path
 from statistics import fmean, median, quantiles
 from time import thread_time
 from types import SimpleNamespace
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.common.conditions import conditions, use_threads
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.results import ResultFile, default_path, result_path
 
 if TYPE_CHECKING:
     from sgc_runtime.engine.request import Outcome, Request
@@ -140,7 +139,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--queues", default=",".join(map(str, QUEUES)))
-    parser.add_argument("--output", type=Path, default=default_path("long_queue"))
+    parser.add_argument("--output", type=result_path, default=default_path("long_queue"))
     args = parser.parse_args(argv)
     args.queues = [int(n) for n in args.queues.split(",")]
     return args

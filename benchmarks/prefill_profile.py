@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common.conditions import conditions, cores, use_threads
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.results import ResultFile, default_path, result_path
 
 PRODUCTS = ("qkv", "out")
 MLP_PRODUCTS = ("gate_up", "down")
@@ -185,7 +185,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=cores())
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
-    parser.add_argument("--output", type=Path, default=default_path("prefill_profile"))
+    parser.add_argument("--output", type=result_path, default=default_path("prefill_profile"))
     return parser.parse_args()
 
 

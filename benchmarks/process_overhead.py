@@ -31,7 +31,7 @@ from benchmarks.common.conditions import conditions, use_threads
 
 use_threads(1)
 
-from benchmarks.common.results import ResultFile, default_path  # noqa: E402
+from benchmarks.common.results import ResultFile, default_path, result_path  # noqa: E402
 from benchmarks.common.timing import Timed, interleave  # noqa: E402
 from sgc_ir.params import SamplingParams  # noqa: E402
 from sgc_runtime.backends.local import LocalBackend  # noqa: E402
@@ -155,7 +155,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--calls", type=int, default=256, help="calls a repeat")
     parser.add_argument("--repeats", type=int, default=12)
-    parser.add_argument("--output", type=Path, default=default_path("process_overhead"))
+    parser.add_argument("--output", type=result_path, default=default_path("process_overhead"))
     options = parser.parse_args(argv)
     facts = {"calls": options.calls, "repeats": options.repeats, "goal_us": GOAL_US}
     file = ResultFile(options.output, what=__doc__, conditions=conditions(threads=1), **facts)

@@ -24,7 +24,7 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.common.conditions import conditions, cores, use_threads
-from benchmarks.common.results import ResultFile, default_path
+from benchmarks.common.results import ResultFile, default_path, result_path
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 512)
 LAYERS = 30
@@ -67,7 +67,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--threads", type=int, default=cores())
-    parser.add_argument("--output", type=Path, default=default_path("weight_forms"))
+    parser.add_argument("--output", type=result_path, default=default_path("weight_forms"))
     return parser.parse_args()
 
 

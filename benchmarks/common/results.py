@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 from collections.abc import Mapping
@@ -62,6 +63,27 @@ class ResultFile:
 def default_path(name: str) -> Path:
     """`benchmarks/results/NAME.json`."""
     return _ROOT / "results" / f"{name}.json"
+
+
+def result_path(text: str) -> Path:
+    """The type of `--output` for argparse, which refuses at the start what `ResultFile` could not
+    write, or not add to, at the end."""
+    path = Path(text)
+    problem = ""
+    if not path.parent.is_dir():
+        problem = f"there is no folder {path.parent}; make it, or name another file"
+    elif path.is_dir():
+        problem = f"{path} is a folder; name a file"
+    elif not os.access(path.parent, os.W_OK):
+        problem = f"nothing can be written in {path.parent}; name another file"
+    else:
+        try:
+            _older_parts(path)
+        except (ValueError, OSError) as error:
+            problem = str(error)
+    if problem:
+        raise argparse.ArgumentTypeError(problem)
+    return path
 
 
 def _older_parts(path: Path) -> dict[str, dict[str, Any]]:
