@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from sgc.cli.failure import CommandError
+from sgc.cli.failure import CommandError, on_terminal
 from sgc.cli.model_progress import fetching
 from sgc_ir.errors import BackendError
 from sgc_runtime.executor.backend import Backend
@@ -101,7 +100,7 @@ def fetch(backend: Backend, quiet: bool) -> None:
     get = getattr(backend, "fetch", None)
     if get is None:
         return
-    with fetching(getattr(backend, "model", ""), quiet or not sys.stderr.isatty()) as progress:
+    with fetching(getattr(backend, "model", ""), quiet or not on_terminal()) as progress:
         get(progress)
 
 

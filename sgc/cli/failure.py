@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 
@@ -60,15 +61,30 @@ def message_of(error: BaseException) -> str:
         return error.format_message()
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
-        return f"{name}{error.strerror}; check the path and the space on the disk"
+        return (
+            f"{name}{error.strerror}; {advice(error, 'check the path and the space on the disk')}"
+        )
     if isinstance(error, SgcError | CommandError):
         return str(error)
     return f"internal error: {type(error).__name__}: {error}; run again with --debug and report it"
 
 
+def advice(error: OSError, usual: str) -> str:
+    """The next step after an error of the system: `usual`, unless the process has run out of
+    what all its files need."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "raise the limit of open files (ulimit -n)"
+    return usual
+
+
 def one_line(text: str) -> str:
     """`text` with its line breaks, of every kind, turned into blanks."""
     return " ".join(text.splitlines()).strip()
+
+
+def on_terminal() -> bool:
+    """Whether standard error is a terminal; there may be none at all."""
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def say(line: str) -> None:

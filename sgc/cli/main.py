@@ -13,12 +13,14 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: that of the process) and give the exit code."""
+    _occupy_standard_descriptors()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         from sgc.cli import failure
         from sgc.cli.group import cli
     except KeyboardInterrupt:
-        print("sgc: error: interrupted", file=sys.stderr)
+        if sys.stderr is not None:
+            print("sgc: error: interrupted", file=sys.stderr)
         return 130
     try:
         code = cli.main(arguments, prog_name="sgc", standalone_mode=False)
@@ -29,6 +31,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         failure.report(error, "--debug" in arguments)
         _drop_stdout_if_broken()
         return failure.exit_code(error)
+
+
+def _occupy_standard_descriptors() -> None:
+    """Open those that the process was started without, so that no other file gets their numbers,
+    to which libraries and the engine's process print."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number
 
 
 def _drop_stdout_if_broken() -> None:

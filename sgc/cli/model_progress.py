@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from sgc.cli.failure import on_terminal
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def fetching(name: str, quiet: bool) -> Iterator[Callable[[int, int], None] | No
 @contextmanager
 def loading(quiet: bool) -> Iterator[None]:
     """Say on standard error, where that is a terminal, that the model is being loaded."""
-    if quiet or sys.stderr is None or not sys.stderr.isatty():
+    if quiet or not on_terminal():
         yield
         return
     from rich.console import Console

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import click
 
 from sgc.cli.common import debug_option, print_result, quiet_option
+from sgc.cli.failure import on_terminal
 
 
 @click.group(short_help="List, fetch and find models.", no_args_is_help=False)
@@ -59,7 +59,7 @@ def fetch_command(name: str, quiet: bool) -> None:
     from sgc.cli.model_progress import fetching
     from sgc_runtime.models import fetch
 
-    with fetching(name, quiet or not sys.stderr.isatty()) as progress:
+    with fetching(name, quiet or not on_terminal()) as progress:
         place = fetch(name, progress)
     print_result(f"{place}\n")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, TextIO
 
-from sgc.cli.failure import CommandError
+from sgc.cli.failure import CommandError, advice
 
 
 class RowOutput(Protocol):
@@ -132,7 +132,7 @@ def writing(name: object) -> Iterator[None]:
         yield
     except OSError as error:
         cause = f"cannot write {name}: {error.strerror or error}"
-        raise CommandError(cause, "make room, or write elsewhere") from error
+        raise CommandError(cause, advice(error, "make room, or write elsewhere")) from error
 
 
 def check_output(path: Path | None, others: Mapping[str, Path | None]) -> None:
@@ -158,6 +158,8 @@ def is_same_file(path: Path, other: Path) -> bool:
 
 
 def _problem(path: Path) -> str:
+    if str(path) == "-":
+        return "it is no name of a file here"
     if path.is_dir():
         return "it is a folder"
     if path.is_symlink() and not path.exists():

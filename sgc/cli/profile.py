@@ -22,11 +22,19 @@ def profile_path(output: Path | None, wanted: bool) -> Path | None:
     return Path(f"{output}{ENDING}") if wanted and output is not None else None
 
 
-def report(stats: Mapping[str, Any], path: Path | None, quiet: bool) -> None:
-    """Write the profile among a backend's counters to `path`, and show it unless `quiet`."""
+def report(
+    stats: Mapping[str, Any], path: Path | None, quiet: bool, only_found: bool = False
+) -> None:
+    """Write the profile among a backend's counters to `path`, and show it, unless `quiet`; where
+    there is no file it is what was asked for, and shown anyway.
+
+    Args:
+        only_found: say nothing when there is none.
+    """
+    quiet = quiet and path is not None
     found = stats.get("profile")
     if found is None or not found["steps"]:
-        if not quiet:
+        if not quiet and not only_found:
             say(f"sgc: no profile: {_why_none(found)}")
         return
     if path is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -22,7 +23,9 @@ from sgc.settings import RunSettings
     metavar="NAME=VALUE",
     help="An argument of a single run, instead of --inputs; may be given again.",
 )
-@click.option("-o", "--output", type=PATH, metavar="OUT", help="JSONL file (default stdout).")
+@click.option(
+    "-o", "--output", type=PATH, metavar="OUT", help="JSONL file (default, or -: stdout)."
+)
 @click.option("--backend", type=click.Choice(["local"]), help="What runs the model calls.")
 @options_of(BackendSettings)
 @options_of(RunSettings)
@@ -81,6 +84,8 @@ def command(program: str, backend: str | None, **values: Any) -> int:
     from sgc.cli.resuming import JournalOptions
     from sgc.cli.session import Request, run_session
 
+    if values["output"] == Path("-"):
+        values["output"] = None
     engine, settings = given(BackendSettings, values), given(RunSettings, values)
     journal = JournalOptions(
         values.pop("resume"),

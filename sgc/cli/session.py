@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -217,8 +219,16 @@ class _Session:
         self._journal = journal
         self._before = 0 if journal is None else journal.finished_rows()
         self._tally = Tally(load_seconds=load_seconds)
+        self._profile_due = threading.Lock()
 
     def run(self, rows: Iterator[Row], total: int | None, guard: InterruptGuard) -> int:
+        try:
+            return self._run(rows, total, guard)
+        except Exception:
+            self._rescue_profile()
+            raise
+
+    def _run(self, rows: Iterator[Row], total: int | None, guard: InterruptGuard) -> int:
         output = self._open_output()
         display = make_display(total, self._request.quiet, self._request.output is None)
         guard.rescue = lambda: self._rescue(output, display)
@@ -235,10 +245,26 @@ class _Session:
         if self._journal is None or not self._journal.resumed:  # else other nodes ran before
             self._job.end()
         self._write_stats()
-        if self._request.profile:
-            path = profile_path(self._request.output, wanted=True)
-            report(self._backend.stats(), path, self._request.quiet)
+        self._report_profile()
         return FAILED if self._tally.failed else OK
+
+    def _report_profile(self, only_found: bool = False) -> None:
+        """Once, whoever comes first; with `only_found` nothing is said about one that lacks."""
+        if self._request.profile and self._profile_due.acquire(blocking=False):
+            path = profile_path(self._request.output, wanted=True)
+            report(self._backend.stats(), path, self._request.quiet, only_found)
+
+    def _rescue_profile(self) -> None:
+        """The same for a run that did not get to its end. An engine that is gone, or that does
+        not answer, holds nobody up."""
+
+        def rescue() -> None:
+            with suppress(CommandError):
+                self._report_profile(only_found=True)
+
+        thread = threading.Thread(target=rescue, name="sgc-profile", daemon=True)
+        thread.start()
+        thread.join(RESCUE_WAIT_S)
 
     def _open_output(self) -> RowOutput:
         path = self._request.output
@@ -251,6 +277,7 @@ class _Session:
     def _rescue(self, output: RowOutput, display: Display) -> str:
         output.close(RESCUE_WAIT_S)
         display.close(self._tally, table=False)
+        self._rescue_profile()
         rows = self._before + self._tally.rows
         kept = f"{rows} rows had finished and are in {self._request.output or 'stdout'}"
         return kept if self._journal is None else f"{kept}; go on with --resume"

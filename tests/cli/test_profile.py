@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +58,62 @@ def test_quiet_runs_only_write(
     result = sgc_cli("run", greet, "--inputs", rows, "-o", out, "--profile", *options)
     assert (result.code, result.err) == (0, "")
     assert profile_of(out)["steps"] > 0
+
+
+def test_quiet_runs_without_a_file_show_it(
+    sgc_cli: Sgc, greet: Path, rows: Path, model: Path
+) -> None:
+    options = ("--model", model, "--kv-tokens", 2000, "--quiet")
+    result = sgc_cli("run", greet, "--inputs", rows, "--profile", *options)
+    assert result.code == 0
+    assert " steps on cpu" in result.err
+
+
+def test_a_run_that_ends_by_an_error_has_one(
+    sgc_cli: Sgc, greet: Path, out: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--model", model, "--kv-tokens", 2000, "--stats", "/dev/full")
+    result = sgc_cli("run", greet, "--arg", "name=Ada", "-o", out, "--profile", *options)
+    assert result.code == 2
+    assert "cannot write /dev/full" in result.err
+    assert profile_of(out)["steps"] > 0
+
+
+ENDLESS = """
+import sgc
+
+
+@sgc.function
+def talk(s):
+    while True:
+        s += "the fox" + sgc.gen("a", max_tokens=4, ignore_eos=True)
+        print(len(s["a"]) and "here", flush=True)
+"""
+
+
+@pytest.mark.parametrize("process", ["on", "off"])
+def test_an_interrupted_run_has_one(tmp_path: Path, out: Path, model: Path, process: str) -> None:
+    program = tmp_path / "talk.py"
+    program.write_text(ENDLESS)
+    options = ["--process", process, "--kv-tokens", "2000", "--mode", "interpreted", "--no-journal"]
+    command = ["run", program, "-o", out, "--profile", "--model", model, *options]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "sgc", *map(str, command)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == "here\n"
+    begin = time.monotonic()
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert time.monotonic() - begin < 3
+    assert profile_of(out)["steps"] > 0
+    assert "sgc: error: interrupted" in err.splitlines()[-1]
 
 
 def test_a_backend_without_a_profile_is_named(

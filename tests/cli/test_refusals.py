@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +11,10 @@ from pathlib import Path
 
 import pytest
 from support.cli import Result, Sgc
+from support.local import tiny_folder
 
+from sgc.cli.failure import CommandError, message_of
+from sgc.cli.output import writing
 from sgc.testing import ScriptedBackend
 
 
@@ -174,6 +179,29 @@ def test_output_that_cannot_be_written(
         refused(sgc_cli("run", greet, "--inputs", rows, "-o", path), 2, str(path))
         refused(sgc_cli("run", greet, "--inputs", rows, "--stats", path), 2, str(path))
         refused(sgc_cli("compile", greet, "-o", path), 2, str(path))
+
+
+def test_a_dash_is_standard_output_of_a_run_alone(
+    sgc_cli: Sgc, greet: Path, rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(greet.parent)
+    before = sorted(greet.parent.iterdir())
+    result = sgc_cli("run", greet, "--inputs", rows, "-o", "-")
+    assert result.code == 0
+    assert len(result.rows) == len(rows.read_text().splitlines())
+    for option in ("--stats", "--record"):
+        refused(sgc_cli("run", greet, "--inputs", rows, option, "-"), 2, "cannot write -: ")
+    refused(sgc_cli("compile", greet, "-o", "-"), 2, "cannot write -: ")
+    after = [path for path in sorted(greet.parent.iterdir()) if path.name != "__pycache__"]
+    assert after == before
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_without_file_descriptors_the_limit_is_named(number: int) -> None:
+    error = OSError(number, os.strerror(number))
+    assert message_of(error).endswith("; raise the limit of open files (ulimit -n)")
+    with pytest.raises(CommandError, match="ulimit -n"), writing("out"):
+        raise error
 
 
 def test_output_equal_to_an_input(sgc_cli: Sgc, greet: Path, rows: Path, tmp_path: Path) -> None:
@@ -385,6 +413,18 @@ def test_a_closed_standard_output(greet: Path, command: str) -> None:
     assert (
         done.stderr == "sgc: error: cannot write standard output: it is closed; write to a file\n"
     )
+
+
+@pytest.mark.parametrize("process", ["on", "off"])
+def test_a_closed_standard_error(greet: Path, tmp_path: Path, process: str) -> None:
+    model = tiny_folder(tmp_path / "model")
+    flags = f'--model "{model}" --kv-tokens 2000 --process {process} --arg name=Ada'
+    line = f'exec "{sys.executable}" -m sgc run greet.py {flags} 2>&-'
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=greet.parent, stdout=subprocess.PIPE, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["error"] is None
 
 
 @pytest.mark.parametrize("command", ["inspect", "run"])

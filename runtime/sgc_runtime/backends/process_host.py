@@ -298,8 +298,9 @@ def main(descriptor: int, parent: int) -> None:
         code = 0
     except BaseException:  # whatever it is, this process has to end
         traceback.print_exc()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
     os._exit(code)  # no thread is waited for
 
 
