@@ -101,7 +101,7 @@ class EngineOptions:
             if getattr(self, name) not in allowed:
                 raise BackendError(f"{name}={getattr(self, name)!r}: give one of {_list(allowed)}")
         for name in _COUNTS:
-            _check_count(name, getattr(self, name))
+            _check_count(name, getattr(self, name), derived=name != "max_graph_tokens")
         for name in ("reserve", "claims", "memory_share"):
             _check_share(name, getattr(self, name))
         self._check_together()
@@ -147,13 +147,17 @@ def _list(values: tuple[str, ...]) -> str:
     return ", ".join(values)
 
 
-def _check_count(name: str, value: object) -> None:
-    if value is not None and not (isinstance(value, int) and value >= 1):
+def _check_count(name: str, value: object, derived: bool) -> None:
+    if value is None and derived:
+        return
+    if not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
         raise BackendError(f"{name}={value!r}: give a whole number, at least 1")
 
 
 def _check_share(name: str, value: object) -> None:
-    if value is not None and not (isinstance(value, int | float) and 0.0 <= value <= 1.0):
+    if value is None and name == "claims":
+        return
+    if isinstance(value, bool) or not (isinstance(value, int | float) and 0.0 <= value <= 1.0):
         raise BackendError(f"{name}={value!r}: give a number from 0 to 1")
 
 
@@ -166,7 +170,7 @@ def parse_size(size: int | str, name: str = "kv_memory") -> int:
     Raises:
         BackendError: it is no size.
     """
-    if isinstance(size, int):
+    if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
         return size
     found = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
     if found is None or len(found[1]) > 30:
