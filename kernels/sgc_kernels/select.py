@@ -174,7 +174,9 @@ def _attention_on_gpu(device: torch.device, attention: str) -> AttentionBackend:
 def _with_invariant(kernels: Kernels, device: torch.device, attention: str) -> Kernels:
     """Norms and the other small operations compute each row by itself anyway."""
     if attention not in ("auto", "triton"):
-        raise ValueError(f"deterministic needs attention=auto, not {attention}")
+        raise ValueError(
+            f"deterministic=True needs attention=auto, not {attention}: leave out one of them"
+        )
     if device.type == "cuda":
         from sgc_kernels.gpu.attention.invariant import InvariantAttention, InvariantRows
         from sgc_kernels.gpu.invariant_linear import InvariantLinear
@@ -199,7 +201,7 @@ def _with_invariant_on_cpu(kernels: Kernels) -> Kernels:
 
     if not isinstance(kernels.attention, CompiledAttention):
         raise ValueError(
-            "deterministic needs kernels compiled for this CPU (x86-64 with AVX2, heads of a "
+            "deterministic=True needs kernels compiled for this CPU (x86-64 with AVX2, heads of a "
             "multiple of 32 up to 256): leave it out, or use a GPU"
         )
     linear = kernels.linear

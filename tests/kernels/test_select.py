@@ -81,5 +81,5 @@ def test_deterministic_kernels_of_a_gpu() -> None:
 
 
 def test_attention_that_is_not_deterministic_is_an_error() -> None:
-    with pytest.raises(ValueError, match="deterministic needs attention=auto, not torch"):
+    with pytest.raises(ValueError, match="deterministic=True needs attention=auto, not torch"):
         select_kernels(CPU, torch.float32, 64, 1, "torch", deterministic=True)

@@ -82,8 +82,10 @@ def load_model(
         kernels = select_kernels(
             where, number_format, config.head_dim, group, attention, deterministic
         )
-    except (ValueError, ImportError) as error:
-        asked = "deterministic" if deterministic else f"attention={attention}"
+    except ValueError as error:  # it names what was asked for
+        raise ModelError(" ".join(str(error).split())) from error
+    except ImportError as error:
+        asked = "deterministic=True" if deterministic else f"attention={attention}"
         line = " ".join(str(error).split())
         raise ModelError(f"{asked} is not to be had here: {line}") from error
     products = Products(source, kernels, where, number_format, weights, kept_in)
