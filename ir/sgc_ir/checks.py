@@ -104,7 +104,7 @@ def _strings(name: str, value: Any) -> tuple[str, ...]:
             raise TypeError(f"{name}: {_short(item)} is not a string")
         if not item:
             raise ValueError(f"{name}: the empty string is not allowed")
-    return tuple(items)
+    return tuple(map(str.__str__, items))  # that of an enum, too
 
 
 def _token_ids(name: str, value: Any) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ async def select(loaded: LoadedEngine, stream: TokenStream, call: Call) -> CallR
     loaded.engine.core.metrics.add_call(usage)
     stream.go_on(plan.sequences[ballot.best], outcome.node)
     return CallResult(
-        text=choices[ballot.best],
+        text=str.__str__(choices[ballot.best]),  # it may be an enum's
         token_ids=ballot.own[ballot.best],
         finish_reason="choice",
         usage=usage,

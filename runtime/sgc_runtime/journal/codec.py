@@ -3,6 +3,7 @@ size, half surrogate pairs pass."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,8 @@ def pack(value: Any, loose: bool = False) -> bytes:
     """Bytes of plain data. Raises TypeError naming what is none.
 
     Args:
-        loose: take enums and other kinds of text, numbers, lists and dicts for what they hold.
+        loose: take enums and other kinds of text, numbers (numpy's too), lists and dicts for what
+            they hold.
     """
     data: bytes = msgpack.packb(
         value,
@@ -94,6 +96,9 @@ def _loose(value: Any) -> Any:
     for kind, content in _CONTENTS.items():
         if isinstance(value, kind) and type(value) is not kind:
             return content(value)
+    numpy = sys.modules.get("numpy")  # without it there is no number of its kinds
+    if numpy is not None and isinstance(value, numpy.number | numpy.bool_):
+        return value.item()
     return _extension(value)
 
 

@@ -109,9 +109,11 @@ class _Pair(NamedTuple):
 
 def test_kinds_of_text_and_numbers_are_taken_for_what_they_hold() -> None:
     given = [_Word.YES, np.float64(0.5), _Number.ONE, _Pair(1, _Word.YES), True]
+    given += [np.int64(-3), np.uint64(2**64 - 1), np.float32(0.5), np.bool_(True)]
     (found,) = unpack(packed(given))
-    assert found == ["yes", 0.5, 1, (1, "yes"), True]
-    assert [type(one) for one in found] == [str, float, int, tuple, bool]
+    assert found == ["yes", 0.5, 1, (1, "yes"), True, -3, 2**64 - 1, 0.5, True]
+    kinds = [str, float, int, tuple, bool, int, int, float, bool]
+    assert [type(one) for one in found] == kinds
     with pytest.raises(TypeError, match="_Word is no plain data"):
         pack(_Word.YES)  # a journal gives back what it was given
 
