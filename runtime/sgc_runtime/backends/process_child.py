@@ -22,10 +22,11 @@ from typing import Any
 
 from sgc_ir.errors import BackendError
 from sgc_runtime.backends.process_channel import Channel, packed
-from sgc_runtime.backends.process_inbox import Asked, Inbox
+from sgc_runtime.backends.process_inbox import Asked, DescriptorError, Inbox, advice
 
 _CLOSED = "this backend is closed; make a new one"
-_CLOSE_S = 30.0  # for a process that was told to end; then it is killed
+_CLOSE_S = 10.0  # for a process that was told to end; then it is killed
+_SAY_S = 3.0  # after which it is said that it takes so long
 _NEED_THE_MODEL = ("call", "load")
 _STATS_S = 10.0  # for counters
 _REAP_S = 5.0  # between the end of a connection and that of the process
@@ -129,9 +130,14 @@ class EngineProcess:
         """The same for a thread that waits; also raises TimeoutError."""
         inbox = self._started(kind)
         future: Future[Any] = Future()
-        self.post(kind, inbox.expect(future))
+        number = inbox.expect(future)
+        self.post(kind, number)
         self._flush()
-        return inbox.wait(future, timeout_s)
+        try:
+            return inbox.wait(future, timeout_s)
+        except DescriptorError:
+            inbox.forget(number)
+            raise
 
     def stats(self) -> Mapping[str, Any]:
         """Counters of the engine, those that were last known if it does not answer; empty before
@@ -156,9 +162,25 @@ class EngineProcess:
             self._reap_aside(_CLOSE_S)
             return
         try:
-            inbox.wait(self._over, _CLOSE_S)
+            self._wait_for_end(inbox)
+        except DescriptorError:  # nobody can be told when it ends, but by the system
+            self._reap_aside(_CLOSE_S)
+            self._over.result()
+
+    def _wait_for_end(self, inbox: Inbox) -> None:
+        """Wait for a process that was told to end; kill it after a while."""
+        assert self._process is not None
+        try:
+            inbox.wait(self._over, _SAY_S)
+            return
         except TimeoutError:
-            assert self._process is not None
+            left = _CLOSE_S - _SAY_S
+            _LOG.warning(
+                "the engine's process (pid %d) does not end; it is killed in %.0f s", self.pid, left
+            )
+        try:
+            inbox.wait(self._over, left)
+        except TimeoutError:
             self._process.kill()
             inbox.wait(self._over)
 
@@ -203,7 +225,9 @@ class EngineProcess:
         except OSError as error:
             if own is not None:
                 own.close()
-            self._failure = f"the engine's process cannot be started: {error.strerror or error}"
+            self._failure = (
+                f"the engine's process cannot be started: {error.strerror or error}{advice(error)}"
+            )
             return
         self._outbox.appendleft(packed("start", *self._setup, _LOG.getEffectiveLevel()))
         self._channel = Channel(own)
@@ -260,6 +284,7 @@ def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
         command,
         stdin=subprocess.DEVNULL,
         stdout=2 if _is_open(2) else subprocess.DEVNULL,
+        stderr=None if _is_open(2) else subprocess.DEVNULL,
         pass_fds=[descriptor],
         start_new_session=True,
     )

@@ -8,6 +8,7 @@ woken for each answer, before the one that waits for it.
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import select
 import socket
@@ -15,14 +16,37 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from sgc_ir.errors import BackendError
 from sgc_runtime.backends.process_channel import Channel
 from sgc_runtime.backends.process_messages import error_of, plain_error
+
+
+class DescriptorError(BackendError):
+    """There is no file descriptor left to wait for an answer."""
+
+
+@contextmanager
+def listening() -> Iterator[None]:
+    """Turn an OSError of the block into a DescriptorError."""
+    try:
+        yield
+    except OSError as error:
+        raise DescriptorError(
+            "no answer of the engine's process can be waited for: "
+            f"{error.strerror or error}{advice(error)}"
+        ) from error
+
+
+def advice(error: OSError) -> str:
+    """The next step, where it is known."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "; raise the limit of open files (ulimit -n)"
+    return ""
 
 
 class Asked:
@@ -77,13 +101,14 @@ class Inbox:
     def expect(self, asked: Asked | Future[Any]) -> int:
         """The number of a new question, whose answer goes to `asked`.
 
-        Raises BackendError when no answer can come any more.
+        Raises BackendError when no answer can come any more, or could be waited for.
         """
         with self._lock:
             if self._failure is not None:
                 raise BackendError(self._failure)
             if isinstance(asked, Asked) and asked.loop not in self._ends:
-                self._listen(asked.loop)
+                with listening():
+                    self._listen(asked.loop)
             number = next(self._numbers)
             self._asked[number] = asked
             return number
@@ -111,29 +136,51 @@ class Inbox:
     def wait(self, future: Future[Any], timeout_s: float | None = None) -> Any:
         """The result of `future`, for a thread that waits; an event loop in it is held up.
 
-        Raises TimeoutError, and what `future` raises.
+        Raises TimeoutError, DescriptorError and what `future` raises.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
-        try:
-            end = self._channel.duplicate()
-        except OSError:  # it was closed: there is an answer, or one will come from this process
+        with listening():
+            end = self._duplicate()
+        if end is None:  # there is an answer, or one will come from this process
             return future.result(timeout_s)
-        woken, waker = socket.socketpair()
-        with woken, waker, end:
-            future.add_done_callback(lambda _: _wake(waker))
-            events = select.poll()
-            for one in (woken, end):
-                events.register(one, select.POLLIN)
-            reads = True
-            while not future.done():
-                left_ms = None if until is None else 1e3 * (until - time.monotonic())
-                if left_ms is not None and left_ms <= 0:
-                    raise TimeoutError("no answer")
-                events.poll(left_ms)
-                if reads and not self._read(None):
-                    events.unregister(end)
-                    reads = False
+        with end:
+            with listening():
+                woken, waker = socket.socketpair()
+            with woken, waker:
+                self._wait(future, until, end, woken, waker)
         return future.result()
+
+    def _duplicate(self) -> socket.socket | None:
+        """A descriptor to wait on; None when the channel was closed. Raises OSError."""
+        try:
+            return self._channel.duplicate()
+        except OSError as error:
+            if error.errno == errno.EBADF:
+                return None
+            raise
+
+    def _wait(
+        self,
+        future: Future[Any],
+        until: float | None,
+        end: socket.socket,
+        woken: socket.socket,
+        waker: socket.socket,
+    ) -> None:
+        """Read until `future` is done."""
+        future.add_done_callback(lambda _: _wake(waker))
+        events = select.poll()
+        for one in (woken, end):
+            events.register(one, select.POLLIN)
+        reads = True
+        while not future.done():
+            left_ms = None if until is None else 1e3 * (until - time.monotonic())
+            if left_ms is not None and left_ms <= 0:
+                raise TimeoutError("no answer")
+            events.poll(left_ms)
+            if reads and not self._read(None):
+                events.unregister(end)
+                reads = False
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -141,8 +188,12 @@ class Inbox:
         for old in [loop for loop in self._ends if loop.is_closed()]:
             self._ends.pop(old).close()
         end = self._channel.duplicate()  # of its own: a loop is closed without a word
+        try:
+            loop.add_reader(end, self._readable, loop)
+        except BaseException:
+            end.close()
+            raise
         self._ends[loop] = end
-        loop.add_reader(end, self._readable, loop)
 
     def _readable(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._read(loop):

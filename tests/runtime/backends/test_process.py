@@ -6,16 +6,18 @@ import asyncio
 import enum
 import gc
 import os
+import resource
 import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.local import gen, run, select
 from support.processes import gone
@@ -24,6 +26,7 @@ import sgc
 from sgc.testing import RecordingBackend, ReplayBackend
 from sgc_ir.errors import BackendError, ConstraintError, ModelError
 from sgc_ir.params import CHOICE_METHODS, CallResult, SamplingParams, Timing
+from sgc_runtime.backends import process_child
 from sgc_runtime.backends.engine_backend import engine_backend
 from sgc_runtime.backends.local import LocalBackend
 from sgc_runtime.backends.process import ProcessBackend
@@ -306,6 +309,39 @@ def test_options_without_meaning_are_refused_before_there_is_a_process() -> None
         ProcessBackend("nowhere", order="other")
 
 
+@pytest.mark.parametrize("process", ["on", "off"])
+def test_numbers_and_texts_of_other_kinds(folder: Path, process: str) -> None:
+    owner = engine_backend(folder, **OPTIONS, process=process)
+
+    async def main() -> None:
+        plain = await gen(stream(owner, "the fox"), max_tokens=5, temperature=0.5, top_k=3)
+        numbers = {"max_tokens": np.int64(5), "temperature": np.float32(0.5), "top_k": np.int8(3)}
+        assert (await gen(stream(owner, "the fox"), **numbers)).text == plain.text
+        chosen = await select(stream(owner, "the fox"), list(Word))
+        assert type(chosen.text) is str
+        assert chosen.text == "fax"
+
+    try:
+        run(main)
+    finally:
+        owner.close()
+
+
+@pytest.mark.parametrize("process", ["on", "off"])
+def test_a_program_selects_among_an_enum(folder: Path, process: str) -> None:
+    @sgc.function
+    def pick(s: Any) -> str:
+        s += "a " + sgc.select("word", choices=list(Word))
+        text: str = s["word"]
+        return text
+
+    owner = engine_backend(folder, **OPTIONS, process=process)
+    try:
+        assert pick.run(backend=owner).value == "fax"
+    finally:
+        owner.close()
+
+
 # -- how it begins and ends
 
 
@@ -362,6 +398,62 @@ def test_a_backend_that_is_dropped_takes_its_process_along(folder: Path) -> None
     del on
     gc.collect()
     assert gone(pid)
+
+
+def test_closing_one_that_does_not_listen_is_said_and_ends(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert process_child._CLOSE_S <= 10
+    monkeypatch.setattr(process_child, "_CLOSE_S", 1.5)
+    monkeypatch.setattr(process_child, "_SAY_S", 0.5)
+    with own_process(folder) as owner:
+        owner.load()
+        assert owner.pid is not None
+        os.kill(owner.pid, signal.SIGSTOP)
+        begin = time.monotonic()
+        owner.close()
+        assert 1.4 < time.monotonic() - begin < 10
+        assert gone(owner.pid)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line == f"the engine's process (pid {owner.pid}) does not end; it is killed in 1 s"
+
+
+@contextmanager
+def no_descriptors_left() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[0], 512), before[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_without_file_descriptors_it_is_told_and_closed(folder: Path) -> None:
+    with own_process(folder) as owner:
+        owner.load()
+        with no_descriptors_left(), pytest.raises(BackendError, match="ulimit -n") as caught:
+            owner.load()
+        assert "\n" not in str(caught.value)
+
+        async def main() -> None:
+            with no_descriptors_left(), pytest.raises(BackendError, match="ulimit -n"):
+                await gen(stream(owner, "the fox"))
+            assert (await gen(stream(owner, "the fox"))).token_ids
+
+        run(main)
+        owner.load()
+        with no_descriptors_left():
+            owner.close()
+        assert gone(owner.pid)
+    with own_process(folder) as owner, no_descriptors_left():
+        with pytest.raises(BackendError, match=r"cannot be started: .*ulimit -n"):
+            owner.load()
 
 
 def test_a_process_that_does_not_listen_holds_nobody_up(own: ProcessBackend) -> None:
