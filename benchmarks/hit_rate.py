@@ -126,7 +126,8 @@ def _run(job: Job, model: str, silent: bool, **options: Any) -> dict[str, Any]:
 
     engine = SgcEngine(model, **options)
     if silent:
-        engine.loaded.engine.core.runner.model = SilentModel(engine.loaded.vocab_size, step_seconds)
+        runner: Any = engine.loaded.engine.core.runner  # the one of a CPU, which has a model
+        runner.model = SilentModel(engine.loaded.vocab_size, step_seconds)
     recorder = RecordingBackend(engine.backend)
     run_job(job, as_backend(recorder), PARALLEL)
     stats = engine.backend.stats()
