@@ -129,8 +129,6 @@ def test_without_kernels_for_the_shape_it_is_refused(tmp_path: Path) -> None:
         **{**SIZES, "hidden_size": 40, "num_attention_heads": 5, "num_key_value_heads": 5}
     )
     folder = saved(transformers.LlamaForCausalLM(narrow), tmp_path / "m")
-    with pytest.raises(
-        ModelError, match=r"^deterministic=True needs kernels compiled"
-    ) as caught:
+    with pytest.raises(ModelError, match=r"^deterministic=True needs kernels compiled") as caught:
         load_model(folder, "float32", deterministic=True)
     assert "\n" not in str(caught.value)
