@@ -132,7 +132,10 @@ def writing(name: object) -> Iterator[None]:
         yield
     except OSError as error:
         cause = f"cannot write {name}: {error.strerror or error}"
-        raise CommandError(cause, advice(error, "make room, or write elsewhere")) from error
+        usual = "make room, or write elsewhere"
+        if isinstance(error, BrokenPipeError):
+            usual = "write to a file, or keep the reader open"
+        raise CommandError(cause, advice(error, usual)) from error
 
 
 def check_output(path: Path | None, others: Mapping[str, Path | None]) -> None:

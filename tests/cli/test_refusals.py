@@ -442,4 +442,5 @@ def test_a_pipe_without_a_reader(greet: Path, command: str) -> None:
     os.close(writing)
     assert done.returncode == 2
     assert done.stderr.startswith("sgc: error: cannot write standard output: ")
+    assert done.stderr.endswith("write to a file, or keep the reader open\n")
     assert done.stderr.count("\n") == 1
