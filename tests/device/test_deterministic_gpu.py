@@ -39,14 +39,5 @@ def test_the_same_bits(
     folder = saved(tiny_model(kind), tmp_path_factory.mktemp("model"))
     loaded = load_model(folder, dtype, "cuda", deterministic=True)
     fleet = ExactFleet(loaded, seed=4, **form)
-    chance = fleet.chance
-    for _ in range(40):
-        if len(fleet.flying) < fleet.most and chance.random() < 0.3:
-            fleet.join()
-        if len(fleet.flying) > 2 and chance.random() < 0.1:
-            fleet.leave(chance.choice(fleet.flying))
-        settled = [r for r in fleet.flying if fleet.done[r] > 4 and not r.pending]
-        if settled and chance.random() < 0.2:
-            fleet.roll_back(chance.choice(settled))
-        fleet.step()
+    fleet.live(40, back=0.2, moves=0.0)
     assert fleet.checked > 25

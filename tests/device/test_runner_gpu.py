@@ -59,18 +59,7 @@ def test_every_logit_is_that_of_the_sequence_alone(
 ) -> None:
     fleet = Fleet(pair[0], seed, pair[1], **form)
     fleet.runner.warm_up()
-    chance = fleet.chance
-    for _ in range(60):
-        if len(fleet.flying) < fleet.most and chance.random() < 0.3:
-            fleet.join()
-        if len(fleet.flying) > 2 and chance.random() < 0.1:
-            fleet.leave(chance.choice(fleet.flying))
-        settled = [r for r in fleet.flying if fleet.done[r] > 4 and not r.pending]
-        if settled and chance.random() < 0.15:
-            fleet.roll_back(chance.choice(settled))
-        if settled and chance.random() < 0.15:
-            fleet.move(chance.choice(settled))
-        fleet.step()
+    fleet.live(60)
     assert fleet.checked > 50
 
 

@@ -137,6 +137,22 @@ class Fleet:
         self.users: dict[int, int] = {}
         self.checked = 0
 
+    def live(self, turns: int, back: float = 0.15, moves: float = 0.15) -> None:
+        """So many steps, before each of which requests may come, leave, be rolled back (with the
+        chance `back`) or get other slots (`moves`)."""
+        chance = self.chance
+        for _ in range(turns):
+            if len(self.flying) < self.most and chance.random() < 0.3:
+                self.join()
+            if len(self.flying) > 2 and chance.random() < 0.1:
+                self.leave(chance.choice(self.flying))
+            settled = [r for r in self.flying if self.done[r] > 4 and not r.pending]
+            if settled and chance.random() < back:
+                self.roll_back(chance.choice(settled))
+            if settled and moves and chance.random() < moves:
+                self.move(chance.choice(settled))
+            self.step()
+
     def join(self) -> None:
         """A new request, perhaps with the beginning of another one's tokens and slots."""
         chance = self.chance
