@@ -171,7 +171,7 @@ def sample_logits(logits: torch.Tensor) -> torch.Tensor:
 
 
 def build(name: str) -> None:
-    """Build a module by a small call of what needs it."""
+    """Build a module by a small call of all that needs it."""
     from benchmarks.gpu.kernels_decode import Batch, Tree
     from benchmarks.gpu.kernels_prefill import Prompts
     from sgc_kernels.attention.spec import AttentionShape
@@ -181,20 +181,17 @@ def build(name: str) -> None:
     tree = Tree((32,) * 2, ((2, 32),))
     works: dict[str, Callable[[], Any]] = {
         "decode": lambda: FlatDecode(Batch(tree, shape, device), False).works()[0](),
-        "fa2": lambda: PagedPrefill(Prompts(1, 32, 32, shape, device), "fa2").works()[0](),
+        "fa2": lambda: (
+            PagedPrefill(Prompts(1, 32, 32, shape, device), "fa2").works()[0](),
+            FlatDecode(Batch(tree, shape, device), True).works()[0](),
+        ),
         "fa3": lambda: PagedPrefill(Prompts(1, 32, 32, shape, device), "fa3").works()[0](),
         "sampling": lambda: sample_top(torch.full((2, 64), 1 / 64, device=device), 8, 0.9),
-        "cascade": lambda: _merge(device),
+        "cascade": lambda: LevelsDecode(Batch(tree, shape, device)).works()[0](),
         "norm": lambda: _norm(device),
     }
     works[name]()
     torch.cuda.synchronize()
-
-
-def _merge(device: torch.device) -> None:
-    values = torch.zeros(2, 32, 128, dtype=torch.bfloat16, device=device)
-    sums = torch.zeros(2, 32, device=device)
-    _flashinfer().merge_state(values, sums, values, sums)
 
 
 def _norm(device: torch.device) -> None:
