@@ -48,6 +48,20 @@ class _Missing:
 MISSING: Any = _Missing()  # a parameter without a default
 
 
+class _Unset:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+    def __reduce__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Any = _Unset()  # operand of a Merge or Loop: a variable that has no value on this path
+Token = tuple[int, bool]  # arm of a Branch, or (Merge, True); see `ir/README.md`, "Control flow"
+
+
 @dataclass(frozen=True, slots=True)
 class Param:
     """A parameter of a graph.
@@ -73,7 +87,8 @@ class Node:
         stream: id of the `GetForkItem` node that opened the stream, or ROOT_STREAM.
         attrs: attribute name -> operand. An operand is a constant, a `Ref`, or a tuple, list or
             dict of operands.
-        control: `(node, arm)` of the Branch or Merge under which the node runs, or None.
+        control: token under which the node runs, an arm of a Branch or the arrival of a Merge;
+            None: always.
         body: the graph that a Loop owns.
     """
 
@@ -82,7 +97,7 @@ class Node:
     stream: int = ROOT_STREAM
     attrs: Mapping[str, Any] = field(default_factory=dict)
     source: Source = Source()
-    control: tuple[int, bool] | None = None
+    control: Token | None = None
     body: Graph | None = None
 
     @property

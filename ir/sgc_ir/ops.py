@@ -16,8 +16,8 @@
 | SubProgram   | no             | handle of a program that runs in a stream of its own          |
 | PrefixHint   | yes            | none; tells the backend what follows                          |
 | Branch       | no             | truth of `cond`                                               |
-| Merge        | no             | the value of the arm that ran                                 |
-| Loop         | no             | list with one value a pass                                    |
+| Merge        | no             | of `values` the one whose token arrived                       |
+| Loop         | if body does   | list with one value a pass                                    |
 | Return       | no             | the program's value, and its variables                        |
 """
 
@@ -83,14 +83,23 @@ _GEN_PARAMS = tuple(n for n in PARAM_NAMES if n not in ("choices", "method"))
 #             left out where "stream_text" or "stream_messages" read the stream of the graph itself
 #   field     Variable: "value" (default) | "meta" | "text" | "messages" | "result" (a handle's
 #             return value) | "item" (a branch's item) | "stream_text" (text of a stream at this
-#             point; ordered in the stream) | "stream_messages"
+#             point; ordered in the stream) | "stream_messages" | "output" (of a Loop: what slot
+#             `name` of `carried` is after the last pass) | "kind" (of a Loop: how the last pass
+#             ended, see Return)
 #   items     Fork: the list of fork_each (then `width` is absent)
 #   copy      Fork: made by s.copy()
 #   vars      Join, Return: variable name -> operand
 #   over      Loop: tuple of operands that are walked in step (lists, or Forks)
 #   item_params, index_param, captures   Loop: parameters of the body for the item of each `over`
 #             (a branch index for a Fork), the pass number, and outer values (param -> Ref)
-#   after     node that must have begun before: program order of tools and of loops over one Fork
+#   after     node or nodes that must have begun, or be dead, before: program order of tools and of
+#             loops over one Fork
+#   values    Merge: one operand a token, or () where it only joins tokens
+#   tokens    Merge: pairs (Ref of a Branch or Merge, arm); it arrives when one of them does
+#   max       Loop: largest number of passes; the shortest of `over` and `max` decides
+#   carried   Loop: parameter of the body -> operand of the first pass; the `vars` of the body's
+#             Return give those of the next pass
+#   kind      Return of a body: 0 the loop goes on, 1 it was left by break, 2 by return
 OPS: dict[Op, OpSpec] = {
     Op.CONSTANT_TEXT: OpSpec(("text",), in_stream=True),
     Op.ARGUMENT: OpSpec(("name",), ("append",)),
@@ -109,9 +118,13 @@ OPS: dict[Op, OpSpec] = {
     Op.SUB_PROGRAM: OpSpec(("callee", "args", "ordinal"), path_kind="c"),
     Op.PREFIX_HINT: OpSpec(("readers",), ("tokens",), in_stream=True),
     Op.BRANCH: OpSpec(("cond",)),
-    Op.MERGE: OpSpec(("values",)),
-    Op.LOOP: OpSpec(("over", "item_params", "index_param", "captures"), ("after",), owns_body=True),
-    Op.RETURN: OpSpec(("value", "vars")),
+    Op.MERGE: OpSpec(("values", "tokens")),
+    Op.LOOP: OpSpec(
+        ("over", "item_params", "index_param", "captures"),
+        ("after", "max", "carried"),
+        owns_body=True,
+    ),
+    Op.RETURN: OpSpec(("value", "vars"), ("kind",)),
 }
 
 # attribute -> position in the written forms, per op

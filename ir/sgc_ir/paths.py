@@ -39,11 +39,13 @@ def stream_paths(
 ) -> dict[int, str]:
     """Stream id -> path, for the root and each branch; `root` is the path of the graph's stream.
 
-    `forks` gives the paths of forks that came in as captured parameters; others are shown as
-    `NAME[..]`. References that lead nowhere are shown as `?`.
+    `forks` gives the paths of forks and branches that came in as captured parameters; other forks
+    are shown as `NAME[..]`. References that lead nowhere are shown as `?`.
     """
     paths = {ROOT_STREAM: root}
     for node in graph.nodes:
+        if forks and node.op is Op.ARGUMENT and node.attrs.get("name") in forks:
+            paths[node.id] = forks[node.attrs["name"]]
         if node.op is Op.GET_FORK_ITEM:
             fork = _fork_path(graph, node, paths, forks or {})
             index = node.attrs.get("index")
@@ -68,9 +70,9 @@ def _fork_path(graph: Graph, item: Node, paths: dict[int, str], forks: dict[str,
 def captured_forks(
     graph: Graph, loop: Node, paths: dict[int, str], forks: dict[str, str]
 ) -> dict[str, str]:
-    """Parameter of `loop`'s body that holds a fork -> the fork's path.
+    """Parameter of `loop`'s body that holds a fork or branch -> its path.
 
-    `paths` are the stream paths of `graph`, `forks` the captured forks of `graph` itself.
+    `paths` are the stream paths of `graph`, `forks` those of the captured ones of `graph` itself.
     """
     captures = loop.attrs.get("captures")
     found: dict[str, str] = {}
@@ -89,6 +91,8 @@ def _captured_path(
     node = graph.nodes[ref.node]
     if node.op is Op.FORK:
         return join_path(paths.get(node.stream, "?"), f"f{_ordinal(node)}")
+    if node.op is Op.GET_FORK_ITEM:
+        return paths.get(ref.node, "?")
     return forks.get(str(node.attrs.get("name"))) if node.op is Op.ARGUMENT else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from sgc_ir import verify_attrs, verify_calls, verify_gen, verify_streams
+from sgc_ir import verify_attrs, verify_calls, verify_control, verify_gen, verify_streams
 from sgc_ir.errors import CompileError
 from sgc_ir.graph import Graph, Node, Program, Ref, Source
 from sgc_ir.limits import MAX_BODY_DEPTH, MAX_NODES
@@ -19,20 +19,22 @@ RULES: tuple[tuple[str, Callable[[Scope], Faults]], ...] = (
     ("attributes are those of the op, of the right type", verify_attrs.attributes),
     ("values are plain data", verify_attrs.values),
     ("operands are earlier and have a value", verify_attrs.operands),
-    ("control comes from earlier branches", verify_attrs.control),
+    ("control comes from earlier branches", verify_control.control),
     ("expressions apply known functions", verify_attrs.expressions),
+    ("operands are there on every path", verify_control.arrivals),
     ("forks have branches", verify_attrs.forks),
     ("one Return, at the end", verify_calls.returns),
     ("parameters are named and typed", verify_calls.parameters),
     ("streams are open", verify_streams.streams),
     ("branches belong to forks", verify_streams.fork_items),
     ("joined branches rest", verify_streams.joins),
-    ("bodies leave the stream around them alone", verify_streams.body_streams),
     ("roles do not nest and are closed", verify_streams.roles),
     ("paths are unique", verify_streams.unique_paths),
     ("callees exist and get their arguments", verify_calls.callees),
     ("tools are listed", verify_calls.tools),
     ("loops bind their body's parameters", verify_calls.loops),
+    ("loops carry what their bodies return", verify_control.carried),
+    ("what may be unset is not read", verify_control.unset),
     ("variables are set", verify_calls.variables),
     ("parameters of model calls are valid", verify_gen.parameters),
     ("gens can finish in their budget", verify_gen.budgets),
@@ -82,6 +84,7 @@ def _body_scope(
     assert loop.body is not None, "a Loop without body passed the attribute rule"
     forks = captured_forks(scope.graph, loop, paths, dict(scope.fork_paths))
     captures: dict[str, Ref] = loop.attrs["captures"]
+    branches = {n: captures[n] for n in forks if scope.is_stream(captures[n])}
     return replace(
         scope,
         graph=loop.body,
@@ -89,7 +92,8 @@ def _body_scope(
         outer=scope,
         loop=loop,
         root_role=roles.at[loop.id],
-        fork_roles={name: roles.fork_role(captures[name]) for name in forks},
+        fork_roles={n: roles.fork_role(captures[n]) for n in forks if n not in branches},
+        stream_roles={n: roles.role_at(loop, ref.node) for n, ref in branches.items()},
         root_path=paths[loop.stream].replace("*", "!"),
         fork_paths={name: path.replace("*", "!") for name, path in forks.items()},
         memo={},

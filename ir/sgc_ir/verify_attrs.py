@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sgc_ir.expr import check
-from sgc_ir.graph import Node, Ref, is_constant, iter_refs
+from sgc_ir.graph import UNSET, Node, Ref, is_constant, iter_refs
 from sgc_ir.limits import MAX_VALUE_DEPTH
 from sgc_ir.ops import OPS, Op
+from sgc_ir.tokens import is_token
 from sgc_ir.verify_scope import Faults, Scope
 
 ROLES = ("system", "user", "assistant")
@@ -22,6 +23,8 @@ FIELDS = (
     "item",
     "stream_text",
     "stream_messages",
+    "output",
+    "kind",
 )
 _OWN_STREAM = ("stream_text", "stream_messages")
 _NO_VALUE = (Op.ROLE_BEGIN, Op.ROLE_END, Op.IMAGE, Op.VIDEO, Op.PREFIX_HINT, Op.RETURN)
@@ -76,6 +79,14 @@ def _captures(value: Any) -> bool:
     return _named(value) and all(isinstance(ref, Ref) for ref in value.values())
 
 
+def _refs(value: Any) -> bool:
+    return isinstance(value, Ref) or (_sequence(value) and all(isinstance(v, Ref) for v in value))
+
+
+def _tokens(value: Any) -> bool:
+    return _sequence(value) and all(is_token(item) for item in value)
+
+
 def _media(value: Any) -> bool:
     return isinstance(value, str | bytes | Ref)
 
@@ -110,11 +121,15 @@ ATTRIBUTES: dict[str | tuple[Op, str], tuple[str, Check]] = {
     "num_frames": ("a number or a reference", _number),
     "tool": ("a name", _name),
     "effect": (f"one of {', '.join(EFFECTS)}", _one_of(EFFECTS)),
-    "after": ("a reference", _ref),
+    "after": ("a reference, or several", _refs),
     "callee": ("a name", _name),
     "readers": ("a number >= 0 or a reference", _natural),
-    "tokens": ("a number >= 0 or a reference", _natural),
+    (Op.PREFIX_HINT, "tokens"): ("a number >= 0 or a reference", _natural),
     "values": ("a list or tuple", _sequence),
+    "tokens": ("pairs of a reference and an arm", _tokens),
+    "max": ("a number or a reference", _number),
+    "carried": ("a dict with string keys", _named),
+    "kind": ("a number or a reference", _number),
     "over": ("a list or tuple", _sequence),
     "item_params": ("a list or tuple of names", _names),
     "index_param": ("a name or None", _name_or_none),
@@ -154,10 +169,19 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+_UNSETTABLE = ("values", "carried", "vars")  # see `sgc_ir.verify_control.unset`
+
+
+def _without_unset(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: item for key, item in value.items() if item is not UNSET}
+    return [item for item in value if item is not UNSET]
+
+
 def values(scope: Scope) -> Faults:
     for node in scope.graph.nodes:
         for name, value in node.attrs.items():
-            problem = value_problem(value)
+            problem = value_problem(value if name not in _UNSETTABLE else _without_unset(value))
             if problem:
                 yield node, f"attribute {name} {problem}"
 
@@ -189,17 +213,6 @@ def operands(scope: Scope) -> Faults:
                     yield node, f"attribute {name} reads %{ref.node}, a {kind} has no value"
 
 
-def control(scope: Scope) -> Faults:
-    for node in scope.graph.nodes:
-        if node.control is None:
-            continue
-        at, arm = node.control
-        if not 0 <= at < node.id or scope.graph.nodes[at].op not in (Op.BRANCH, Op.MERGE):
-            yield node, f"runs under %{at}, which is no earlier Branch or Merge"
-        if not isinstance(arm, bool):
-            yield node, "runs under an arm that is neither true nor false"
-
-
 def expressions(scope: Scope) -> Faults:
     for node in scope.graph.nodes:
         if node.op is Op.EXPR:
@@ -218,8 +231,6 @@ def forks(scope: Scope) -> Faults:
         elif node.op is Op.VIDEO and isinstance(node.attrs["num_frames"], int):
             if node.attrs["num_frames"] < 1:
                 yield node, "num_frames must be at least 1"
-        elif node.op is Op.MERGE and not node.attrs["values"]:
-            yield node, "merges no values"
 
 
 def _fork_faults(node: Node) -> Faults:

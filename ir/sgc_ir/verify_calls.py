@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sgc_ir.graph import MISSING, Graph, Node, Program, Ref, is_constant
+from sgc_ir.graph import MISSING, Graph, Node, Program, is_constant, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.types import parse_type
 from sgc_ir.verify_attrs import EFFECTS, value_problem
@@ -88,8 +88,6 @@ def returns(scope: Scope) -> Faults:
     for node in nodes:
         if node.op is Op.RETURN and node.id != len(nodes) - 1:
             yield node, "a Return stands before the end"
-        if node.op is Op.RETURN and scope.loop is not None and node.attrs["vars"]:
-            yield node, "the Return of a body has variables; they belong to branches"
 
 
 def callees(scope: Scope) -> Faults:
@@ -127,15 +125,16 @@ def tools(scope: Scope) -> Faults:
 
 def loops(scope: Scope) -> Faults:
     for node in scope.graph.nodes:
-        after = node.attrs.get("after")
-        if isinstance(after, Ref) and scope.node(after).op not in (Op.LOOP, Op.CALL):
-            yield node, f"runs after %{after.node}, which is neither a Loop nor a Call"
+        for after in iter_refs(node.attrs.get("after")):
+            if scope.node(after).op not in (Op.LOOP, Op.CALL):
+                yield node, f"runs after %{after.node}, which is neither a Loop nor a Call"
         if node.op is not Op.LOOP or node.body is None:
             continue
         items, index = node.attrs["item_params"], node.attrs["index_param"]
-        if not node.attrs["over"] or len(items) != len(node.attrs["over"]):
+        if len(items) != len(node.attrs["over"]):
             yield node, "needs one item parameter for each operand that it walks"
-        bound = [*items, *([index] if index else []), *node.attrs["captures"]]
+        carried = node.attrs.get("carried", {})
+        bound = [*items, *([index] if index else []), *node.attrs["captures"], *carried]
         if len(set(bound)) != len(bound):
             yield node, "binds a parameter of its body twice"
         yield from _argument_faults(node, bound, node.body)

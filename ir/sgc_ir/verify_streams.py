@@ -15,7 +15,7 @@ def streams(scope: Scope) -> Faults:
     for node in nodes:
         if node.stream == ROOT_STREAM:
             continue
-        if not 0 <= node.stream < node.id or nodes[node.stream].op is not Op.GET_FORK_ITEM:
+        if not 0 <= node.stream < node.id or not scope.is_stream(Ref(node.stream)):
             yield node, f"is in stream %{node.stream}, which no earlier GetForkItem opened"
 
 
@@ -26,8 +26,9 @@ def fork_items(scope: Scope) -> Faults:
             continue
         fork = scope.node(node.attrs["fork"])
         if fork.op is Op.ARGUMENT:
-            if fork.attrs["name"] not in scope.fork_paths:
-                yield node, f"argument {fork.attrs['name']} is no captured fork"
+            name = fork.attrs["name"]
+            if name not in scope.fork_paths or name in scope.stream_roles:
+                yield node, f"argument {name} is no captured fork"
         elif fork.op is not Op.FORK:
             yield node, f"%{fork.id} is a {fork.op}, not a Fork"
         width, index = constant_width(fork), node.attrs.get("index")
@@ -40,15 +41,17 @@ def fork_items(scope: Scope) -> Faults:
 
 
 def joins(scope: Scope) -> Faults:
-    joined: dict[int, int] = {}  # fork -> its join
+    joined: dict[int, list[Node]] = {}  # fork -> its joins, of which one runs
     for node in scope.graph.nodes:
         if node.op is Op.JOIN:
             yield from _join_faults(scope, node)
-            joined[node.attrs["fork"].node] = node.id
+            joined.setdefault(node.attrs["fork"].node, []).append(node)
         elif node.appends and node.stream != ROOT_STREAM:
-            fork = scope.graph.nodes[node.stream].attrs["fork"].node
-            if fork in joined:
-                yield node, f"appends to a branch that %{joined[fork]} has joined"
+            opener = scope.graph.nodes[node.stream]
+            fork = opener.attrs["fork"].node if opener.op is Op.GET_FORK_ITEM else -1
+            for join in joined.get(fork, ()):
+                if not scope.exclusive(join, node):
+                    yield node, f"appends to a branch that %{join.id} has joined"
 
 
 def _join_faults(scope: Scope, node: Node) -> Faults:
@@ -69,18 +72,6 @@ def _join_faults(scope: Scope, node: Node) -> Faults:
             yield node, f"variable {name!r} needs one writer for each of {width} branches"
 
 
-def body_streams(scope: Scope) -> Faults:
-    if scope.loop is None:
-        return
-    for node in scope.graph.nodes:
-        if node.stream != ROOT_STREAM:
-            continue
-        if node.appends and node.op is not Op.FORK:
-            yield node, "appends to the stream around its loop; a body may only use branches"
-        if node.op is Op.EXPR and node.attrs["fn"] == "set":
-            yield node, "sets a variable of the stream around its loop"
-
-
 @dataclass(slots=True)
 class _Role:
     """Role state of a stream: what is open, and whether it was open before the stream began."""
@@ -90,7 +81,7 @@ class _Role:
 
 
 class RoleWalk:
-    """Open roles along a graph, in node order.
+    """Open roles along a graph, in node order, arms of branches apart.
 
     Attributes:
         at: node id -> role open in the node's stream before the node.
@@ -101,26 +92,50 @@ class RoleWalk:
         self.at: dict[int, str | None] = {}
         self.faults: list[tuple[Node | None, str]] = []
         self._scope = scope
-        self._states = {ROOT_STREAM: _Role(scope.root_role, scope.root_role is not None)}
+        # stream -> what its turns did, in order: the node that did it, and the state after it
+        self._states: dict[int, list[tuple[Node | None, _Role]]] = {}
+        self._open(ROOT_STREAM, scope.root_role, None)
         for node in scope.graph.nodes:
             self._step(node)
         self._check_end()
 
+    def _open(self, stream: int, role: str | None, opener: Node | None) -> None:
+        self._states[stream] = [(opener, _Role(role, role is not None))]
+
     def _step(self, node: Node) -> None:
-        state = self._states[node.stream]
-        self.at[node.id] = state.name
         if node.op is Op.GET_FORK_ITEM:
-            role = self.fork_role(node.attrs["fork"])
-            self._states[node.id] = _Role(role, role is not None)
-        elif node.op is Op.ROLE_BEGIN:
+            self.at[node.id] = self._role(node.stream, node).name
+            self._open(node.id, self.fork_role(node.attrs["fork"]), node)
+            return
+        if node.op is Op.ARGUMENT and node.attrs["name"] in self._scope.stream_roles:
+            self._open(node.id, self._scope.stream_roles[node.attrs["name"]], node)
+        state = self._role(node.stream, node)
+        self.at[node.id] = state.name
+        if node.op is Op.ROLE_BEGIN:
             if state.name is not None:
                 self.faults.append((node, f"opens a role inside {state.name}; roles do not nest"))
-            self._states[node.stream] = _Role(node.attrs["role"], False)
+            self._states[node.stream].append((node, _Role(node.attrs["role"], False)))
         elif node.op is Op.ROLE_END:
             role = node.attrs["role"]
             if state.name != role:
                 self.faults.append((node, f"ends {role}, but {state.name or 'no role'} is open"))
-            self._states[node.stream] = _Role(None, False)
+            self._states[node.stream].append((node, _Role(None, False)))
+
+    def _role(self, stream: int, node: Node | None) -> _Role:
+        """State of a stream where `node` stands: after the last turn that can come before it."""
+        states = self._states[stream]
+        for by, state in reversed(states):
+            if by is None or node is None or not self._scope.exclusive(by, node):
+                return state
+        return states[0][1]
+
+    def role_at(self, loop: Node, stream: int) -> str | None:
+        """Role that is open in another stream where a Loop stands."""
+        for by, state in reversed(self._states[stream]):
+            earlier = by is None or by.id < loop.id
+            if earlier and (by is None or not self._scope.exclusive(by, loop)):
+                return state.name
+        return None
 
     def fork_role(self, fork: Ref) -> str | None:
         """Role that the branches of a fork inherit."""
@@ -130,11 +145,19 @@ class RoleWalk:
         return self.at.get(node.id)
 
     def _check_end(self) -> None:
-        for stream, state in self._states.items():
-            if state.name is not None and not state.inherited:
-                place = "the root stream" if stream == ROOT_STREAM else f"stream %{stream}"
-                last = self._scope.graph.nodes[stream] if stream >= 0 else None
-                self.faults.append((last, f"role {state.name} is not closed in {place}"))
+        for stream, states in self._states.items():
+            first, last = states[0][1], states[-1][1]
+            node = self._scope.graph.nodes[stream] if stream >= 0 else None
+            place = "the root stream" if stream == ROOT_STREAM else f"stream %{stream}"
+            if last.name is not None and not last.inherited:
+                self.faults.append((node, f"role {last.name} is not closed in {place}"))
+            elif self._is_outer(node) and last.name != first.name:
+                self.faults.append((node, f"a pass closes role {first.name} in {place}"))
+
+    def _is_outer(self, opener: Node | None) -> bool:
+        """Whether a stream is one from around the loop of this body."""
+        is_given = opener is None or opener.op is Op.ARGUMENT
+        return self._scope.loop is not None and is_given
 
 
 def roles(scope: Scope) -> Faults:
@@ -143,15 +166,16 @@ def roles(scope: Scope) -> Faults:
 
 def unique_paths(scope: Scope) -> Faults:
     paths = stream_paths(scope.graph, scope.root_path, dict(scope.fork_paths))
-    seen: dict[str, int] = {}
+    seen: dict[str, list[Node]] = {}
     for node in scope.graph.nodes:
         if not OPS[node.op].path_kind:
             continue
         path = node_path(node, paths)
         if not is_static(path):
             continue
-        if path in seen:
-            yield node, f"has path {path!r}, which %{seen[path]} has too"
+        for other in seen.get(path, ()):
+            if not scope.exclusive(node, other):
+                yield node, f"has path {path!r}, which %{other.id} has too"
         if scope.loop is not None:
             yield node, f"has path {path!r} in every pass of its loop"
-        seen[path] = node.id
+        seen.setdefault(path, []).append(node)

@@ -17,12 +17,18 @@ class Builder:
         self.file = file
 
     def add(
-        self, op: Op, stream: Ref | None = None, body: Graph | None = None, **attrs: Any
+        self,
+        op: Op,
+        stream: Ref | None = None,
+        body: Graph | None = None,
+        control: tuple[Ref, bool] | None = None,
+        **attrs: Any,
     ) -> Ref:
         self.line += 1
         opened = ROOT_STREAM if stream is None else stream.node
         source = Source(self.file, self.line)
-        self.nodes.append(Node(len(self.nodes), op, opened, attrs, source, body=body))
+        token = None if control is None else (control[0].node, control[1])
+        self.nodes.append(Node(len(self.nodes), op, opened, attrs, source, token, body))
         return Ref(len(self.nodes) - 1)
 
     def role(self, name: str, *parts: Any, stream: Ref | None = None) -> None:

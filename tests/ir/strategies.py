@@ -369,7 +369,8 @@ class GraphMaker:
             self.control = (branch.node, arm)
             self.add(Op.CONSTANT_TEXT, stream, text=str(arm))
         self.control = outer
-        merged = self.add(Op.MERGE, values=(self.operand(), cond))
+        arms = tuple((branch, arm) for arm in (True, False))
+        merged = self.add(Op.MERGE, values=(self.operand(), cond), tokens=arms)
         self.values.append(merged)
 
     def loop(self) -> None:

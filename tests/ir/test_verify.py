@@ -10,7 +10,7 @@ import pytest
 from ir.samples import Builder, essay_judge, static_judge
 
 from sgc_ir.errors import CompileError
-from sgc_ir.graph import Graph, Node, Param, Program, Ref, Source
+from sgc_ir.graph import UNSET, Graph, Node, Param, Program, Ref, Source
 from sgc_ir.ops import Op
 from sgc_ir.verify import RULES, verify
 
@@ -75,6 +75,8 @@ def body_node(base: Program, node_id: int, **changes: Any) -> Program:
 def test_samples_are_valid() -> None:
     verify(essay_judge())
     verify(static_judge())
+    for program in (IF, LOOPING, UNSETTING):
+        verify(program)
 
 
 def test_errors_name_graph_node_and_source() -> None:
@@ -94,6 +96,64 @@ FORK, CALL, SUB, LOOP = (
 RUNTIME_FORK = find(J, Op.FORK)
 TEXT, EXPR, ITEM = find(S, Op.CONSTANT_TEXT), find(J, Op.EXPR), find(S, Op.GET_FORK_ITEM)
 LAST = len(S.graph.nodes) - 1
+
+
+def branching() -> Program:
+    """One gen in each arm of an if, a fork in the second, and a merge of what they wrote."""
+    b = Builder("if.py")
+    first = b.add(Op.GEN, name="a", ordinal=0)
+    branch = b.add(Op.BRANCH, cond=first)
+    yes = b.add(Op.GEN, control=(branch, True), name="b", ordinal=1)
+    no = b.add(Op.GEN, control=(branch, False), name="b", ordinal=1)
+    fork = b.add(Op.FORK, control=(branch, False), ordinal=0, width=1)
+    item = b.add(Op.GET_FORK_ITEM, control=(branch, False), fork=fork, index=0)
+    b.add(Op.CONSTANT_TEXT, item, control=(branch, False), text="x")
+    arms = ((branch, True), (branch, False))
+    merged = b.add(Op.MERGE, values=(yes, no), tokens=arms)
+    return Program("main", {"main": b.graph("main", value=merged, vars={"b": merged})})
+
+
+def looping(entry: Any) -> Program:
+    """A loop that carries a slot, and a loop around nothing else."""
+    inner = Builder("loop.py")
+    n = inner.add(Op.ARGUMENT, name="n")
+    more = inner.add(Op.EXPR, fn="is_set", args=(n,))
+    body = inner.graph("main.loop", Param("i", default=0), Param("n", default=0), value=more, vars={"n": more})
+    b = Builder("loop.py")
+    loop = b.add(
+        Op.LOOP,
+        over=([1, 2],),
+        item_params=("i",),
+        index_param=None,
+        captures={},
+        carried={"n": entry},
+        body=body,
+    )
+    out = b.add(Op.VARIABLE, name="n", of=loop, field="output")
+    last = b.add(Op.VARIABLE, name="kind", of=loop, field="kind")
+    return Program("main", {"main": b.graph("main", value=[out, last])})
+
+
+def unsetting() -> Program:
+    """The output of a loop without a first value, merged, and asked whether it is set."""
+    b = Builder("unset.py")
+    loop = looping(UNSET).graph.nodes[0]
+    b.nodes.append(loop)
+    out = b.add(Op.VARIABLE, name="n", of=Ref(0), field="output")
+    again = b.add(Op.VARIABLE, name="v", of=out)
+    merged = b.add(Op.EXPR, fn="default", args=(out, 0))
+    assert again != merged
+    return Program("main", {"main": b.graph("main", value=merged, vars={"v": out})})
+
+
+def with_body_return(base: Program, **attrs: Any) -> Program:
+    body = base.graph.nodes[0].body
+    assert body is not None
+    return body_node(base, -1, attrs={**body.nodes[-1].attrs, **attrs})
+
+
+IF, LOOPING, UNSETTING = branching(), looping(0), unsetting()
+IF_MERGE, IF_RETURN = find(IF, Op.MERGE), find(IF, Op.RETURN)
 
 DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
     "ids are positions, ops are known": (
@@ -139,6 +199,41 @@ DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
         [
             (edited(S, TEXT, control=(0, True)), "no earlier Branch"),
             (edited(S, TEXT, control=(99, True)), "no earlier Branch"),
+            (with_attrs(IF, IF_MERGE, tokens=()), "joins no tokens"),
+            (with_attrs(IF, IF_MERGE, values=(1,)), "1 values for 2 tokens"),
+            (with_attrs(IF, IF_MERGE, tokens=((Ref(0), True),) * 2), "no earlier Branch"),
+            (edited(IF, IF_MERGE, control=(1, True)), "where a Merge stands"),
+            (edited(IF, IF_RETURN, control=(IF_MERGE, False)), "has no other arm"),
+            (edited(IF, IF_RETURN, control=(1, 1)), "neither true nor false"),
+        ],
+    ),
+    "operands are there on every path": (
+        "arrival",
+        [
+            (with_attrs(IF, IF_RETURN, value=Ref(2)), "%2, which is not there on every path"),
+            (with_attrs(IF, IF_MERGE, values=(Ref(2), Ref(2))), "not there on every path"),
+            (with_attrs(IF, 3, max_tokens=Ref(2)), "not there on every path"),
+            (edited(IF, IF_MERGE - 1, control=None), "uses %5"),
+        ],
+    ),
+    "loops carry what their bodies return": (
+        "carried",
+        [
+            (with_attrs(LOOPING, 0, over=(), item_params=()), "lists to walk, or a max"),
+            (with_attrs(LOOPING, 0, carried={}), "'n' is returned, but not carried"),
+            (body_node(LOOPING, -1, attrs={"value": 1, "vars": {}}), "carried, but not returned"),
+            (with_attrs(LOOPING, 1, name="m"), "output 'm', which %0 does not carry"),
+            (with_attrs(LOOPING, 2, of=Ref(1)), "reads an output of %1, a Variable"),
+            (with_attrs(LOOPING, 3, kind=1), "only the Return of a body"),
+            (with_body_return(LOOPING, kind=3), "must be 0, 1 or 2"),
+        ],
+    ),
+    "what may be unset is not read": (
+        "unset",
+        [
+            (with_attrs(UNSETTING, 3, fn="list"), "reads %1, which may be unset"),
+            (with_attrs(UNSETTING, 4, value=Ref(1)), "reads %1, which may be unset"),
+            (with_attrs(UNSETTING, 4, vars={"v": UNSET}), "holds UNSET"),
         ],
     ),
     "expressions apply known functions": (
@@ -157,7 +252,6 @@ DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
             (without_attr(J, RUNTIME_FORK, "width"), "either width or items"),
             (with_attrs(J, RUNTIME_FORK, copy=True), "exactly one branch"),
             (build(lambda b: b.add(Op.VIDEO, data="a", num_frames=0) and None), "num_frames"),
-            (build(lambda b: b.add(Op.MERGE, values=())), "merges no values"),
         ],
     ),
     "one Return, at the end": (
@@ -166,7 +260,6 @@ DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
             (replace(S, graphs={**S.graphs, "judge": replace(S.graph, nodes=())}), "Return"),
             (edited(S, LAST, op=Op.CONSTANT_TEXT, attrs={"text": ""}), "does not end"),
             (edited(S, TEXT, op=Op.RETURN, attrs={"value": 1, "vars": {}}), "before the end"),
-            (body_node(J, -1, attrs={"value": None, "vars": {"x": 1}}), "body has variables"),
         ],
     ),
     "parameters are named and typed": (
@@ -210,16 +303,6 @@ DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
             (edited(S, JOIN, stream=ITEM), "another stream"),
         ],
     ),
-    "bodies leave the stream around them alone": (
-        "body",
-        [
-            (body_node(J, 6, stream=-1), "appends to the stream around its loop"),
-            (
-                body_node(J, 4, stream=-1, attrs={"fn": "set", "args": ("v", 1)}),
-                "sets a variable of the stream",
-            ),
-        ],
-    ),
     "roles do not nest and are closed": (
         "role",
         [
@@ -242,7 +325,7 @@ DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
                 ),
                 "has path 'f0'",
             ),
-            (body_node(J, 9, attrs={"name": "x", "ordinal": 0}, stream=-1), "appends"),
+            (body_node(J, 9, attrs={"name": "x", "ordinal": 0}, stream=-1), "in every pass"),
         ],
     ),
     "callees exist and get their arguments": (
