@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from sgc_runtime.executor.arguments import Signature
 from sgc_runtime.executor.tools import IRREVERSIBLE, check_tools
 
 if TYPE_CHECKING:
+    from sgc_ir.passes.base import Context, Report
     from sgc_runtime.executor.context import RunContext
     from sgc_runtime.executor.state import FinishedState
 
@@ -28,10 +29,14 @@ class CompiledProgram(Runnable):
 
     Attributes:
         graph: the graphs (`sgc_ir.graph.Program`).
+        reports: what each pass did that made them.
     """
 
-    def __init__(self, graph: GraphProgram, tools: Iterable[Tool] = ()) -> None:
+    def __init__(
+        self, graph: GraphProgram, tools: Iterable[Tool] = (), reports: Iterable[Report] = ()
+    ) -> None:
         self.graph = graph
+        self.reports = tuple(reports)
         self._tools = {tool.name: tool for tool in tools}
 
     def __repr__(self) -> str:
@@ -105,15 +110,28 @@ def _given(graph: GraphProgram, values: Values) -> dict[str, Any]:
     }
 
 
-def compile_spec(spec: ProgramSpec) -> CompiledProgram:
-    """Trace `spec`, its bound arguments as constants. Raises CompileError."""
+def compile_spec(
+    spec: ProgramSpec, passes: Sequence[str] | None = None, context: Context | None = None
+) -> CompiledProgram:
+    """Trace `spec`, its bound arguments as constants, and run passes over the graph.
+
+    Args:
+        passes: names of `sgc_ir.passes.manager.PASSES`; the default ones, if not given.
+        context: what the passes know.
+
+    Raises CompileError, and InputError for an unknown pass.
+    """
     from sgc.trace.tracer import trace_program
+    from sgc_ir.passes.manager import check_names, run_passes
     from sgc_ir.verify import verify
 
+    if passes is not None:
+        passes = check_names(passes)
     with noting_tools() as tools:
         graph = trace_program(spec, spec.bound)
     verify(graph)
-    return CompiledProgram(graph, tools.values())
+    graph, reports = run_passes(graph, passes, context)
+    return CompiledProgram(graph, tools.values(), reports)
 
 
 def load(path: str | os.PathLike[str], tools: Iterable[Tool] = ()) -> CompiledProgram:

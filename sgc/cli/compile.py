@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from sgc.cli.common import PATH, debug_option, quiet_option
+from sgc.cli.common import PATH, debug_option, print_result, quiet_option
+from sgc.cli.passes import chosen, explain, help_text
 
 
 @click.command(short_help="Trace a program and write its graph.")
@@ -24,10 +25,20 @@ from sgc.cli.common import PATH, debug_option, quiet_option
     help="Make the automata and first masks of the program's constraints for model M, so that runs "
     "find them, and check max_tokens against them.",
 )
+@click.option("--passes", "listed", metavar="LIST", help=help_text())
+@click.option(
+    "--explain-passes", "explained", is_flag=True, help="Print what each pass did, node by node."
+)
 @quiet_option("Say nothing when it worked.")
 @debug_option
 def command(
-    program: str, output: Path, bind: tuple[str, ...], tokenizer: str | None, quiet: bool
+    program: str,
+    output: Path,
+    bind: tuple[str, ...],
+    tokenizer: str | None,
+    listed: str | None,
+    explained: bool,
+    quiet: bool,
 ) -> None:
     """Trace PROGRAM and write its graph to a file that runs without the program's source.
 
@@ -42,15 +53,18 @@ def command(
     from sgc.cli.values import parse_bindings
 
     values = parse_bindings(bind)
+    passes = chosen(listed, ())
     check_output(output, {"program": split_name(program)[0]})
     with notes_on_stderr(quiet):
-        compiled = compile_source(program, values)
+        compiled = compile_source(program, values, passes)
     if tokenizer is not None:
         from sgc.cli.prepare import prepare
 
         prepare(compiled.graph, tokenizer, quiet)
     with writing(output):
         compiled.save(output)
+    if explained:
+        print_result(explain(compiled.reports))
     if not quiet:
         size = output.stat().st_size
         nodes = sum(len(graph.nodes) for graph in compiled.graph.graphs.values())

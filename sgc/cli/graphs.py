@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sgc.cli.failure import CommandError
@@ -12,18 +13,34 @@ from sgc_ir.ops import Op
 if TYPE_CHECKING:
     from sgc.compile import CompiledProgram
     from sgc_ir.graph import Program as Graphs
+    from sgc_ir.passes.base import Context
 
 
-def compile_source(argument: str, static: Mapping[str, Any]) -> CompiledProgram:
+def compile_source(
+    argument: str,
+    static: Mapping[str, Any],
+    passes: Sequence[str] | None = None,
+    context: Context | None = None,
+    outputs: tuple[str, ...] | None = None,
+) -> CompiledProgram:
     """Compile `PROGRAM.py[:function]` with the arguments `static` fixed.
+
+    Args:
+        passes, context: see `sgc.compile.compile_spec`.
+        outputs: declared outputs, instead of those in the source.
 
     Raises CommandError, and CompileError or InputError when the program is refused.
     """
+    from sgc.compile import compile_spec
+
     path, _ = split_name(argument)
     check_file(path)
     if not is_source(argument):
         raise CommandError(f"{path} is not a Python file", "give PROGRAM.py or PROGRAM.py:function")
-    return load_program(argument).compile(**static)
+    spec = load_program(argument).spec.bind(static)
+    if outputs is not None:
+        spec = replace(spec, outputs=outputs)
+    return compile_spec(spec, passes, context)
 
 
 def load_graph(argument: str) -> Graphs:

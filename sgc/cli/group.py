@@ -10,6 +10,7 @@ import click
 COMMANDS = {
     "compile": ("compile", "Trace a program and write its graph."),
     "inspect": ("inspect", "Show a graph, or the automaton of a regex, as text or a picture."),
+    "diff": ("diff", "Show what differs between two graphs."),
     "run": ("run", "Run a graph or program over input rows."),
     "models": ("models", "List, fetch and find models."),
 }

@@ -1,0 +1,59 @@
+"""Options of `sgc compile` that choose passes, and what passes say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sgc.cli.failure import CommandError
+from sgc_ir.passes.base import Report
+from sgc_ir.passes.manager import PASSES, check_names, defaults
+
+NONE = "none"
+
+
+def chosen(listed: str | None, also: Iterable[str]) -> tuple[str, ...]:
+    """Names of the passes that run.
+
+    Args:
+        listed: value of `--passes`: names, `default`, `none`; with `-NAME` one is left out.
+        also: passes that other options ask for.
+
+    Raises CommandError for an unknown name.
+    """
+    names = set(defaults()) if listed is None or listed.startswith("-") else set()
+    for word in (listed or "").split(","):
+        name = word.strip()
+        if name == "default":
+            names |= set(defaults())
+        elif name.startswith("-"):
+            names.discard(_known(name[1:]))
+        elif name and name != NONE:
+            names.add(_known(name))
+    return check_names([*names, *also])
+
+
+def _known(name: str) -> str:
+    if name not in PASSES:
+        raise CommandError(
+            f"--passes: there is no pass {name!r}", f"the passes are {', '.join(PASSES)}"
+        )
+    return name
+
+
+def explain(reports: Iterable[Report]) -> str:
+    """What each pass is for, and what it did, change by change."""
+    lines = []
+    for report in reports:
+        lines.append(f"{report} ({PASSES[report.name].sense})")
+        lines += [f"  {change}" for change in report.changes]
+    return "\n".join(lines) + "\n" if lines else "no passes\n"
+
+
+def help_text() -> str:
+    """The help of `--passes`, which lists them."""
+    named = [f"{name} ({row.sense})" for name, row in PASSES.items()]
+    return (
+        "Passes to run instead of the default ones, with commas between them; `none`, `default`, "
+        f"`-NAME` leaves one out. There are: {'; '.join(named)}. "
+        f"Default: {','.join(defaults())}."
+    )

@@ -1,0 +1,62 @@
+"""`sgc compile --passes`, `--explain-passes` and `sgc diff`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.cli import Sgc
+
+SHOTS = """
+import sgc
+
+
+@sgc.function
+def shots(s, q: str):
+    s += "Answer.\\n"
+    s += "Q: 1 + 1\\nA: 2\\n"
+    s += f"Q: {q}\\nA:"
+    s += sgc.gen("a", max_tokens=4)
+"""
+
+
+@pytest.fixture
+def shots(tmp_path: Path) -> Path:
+    path = tmp_path / "shots.py"
+    path.write_text(SHOTS)
+    return path
+
+
+def test_diff_shows_what_a_pass_did(sgc_cli: Sgc, shots: Path, tmp_path: Path) -> None:
+    plain, merged = tmp_path / "plain.sgc", tmp_path / "merged.sgc"
+    sgc_cli("compile", shots, "-o", plain, "--passes", "none")
+    result = sgc_cli("compile", shots, "-o", merged, "--explain-passes", "--quiet")
+    assert result.code == 0
+    assert "texts: 1 change " in result.out
+    assert f"shots: t2 ({shots}:8): joins the text 'Answer.\\n' before it" in result.out
+    result = sgc_cli("diff", plain, merged)
+    assert result.code == 1
+    assert result.out.splitlines() == [
+        "@@ shots: t1 @@",
+        '- %1 = ConstantText text="Answer.\\n"  # t1',
+        '- %2 = ConstantText text="Q: 1 + 1\\nA: 2\\n"  # t2',
+        '+ %1 = ConstantText text="Answer.\\nQ: 1 + 1\\nA: 2\\n"  # t1',
+    ]
+    result = sgc_cli("diff", merged, shots)
+    assert (result.code, result.out) == (0, "no difference\n")
+
+
+def test_one_pass_is_left_out(sgc_cli: Sgc, shots: Path, tmp_path: Path) -> None:
+    output = tmp_path / "p.sgc"
+    result = sgc_cli("compile", shots, "-o", output, "--passes=-texts", "--explain-passes")
+    assert result.code == 0
+    assert "texts:" not in result.out
+    assert "fold: no changes" in result.out
+
+
+def test_an_unknown_pass_is_refused(sgc_cli: Sgc, shots: Path, tmp_path: Path) -> None:
+    output = tmp_path / "p.sgc"
+    result = sgc_cli("compile", shots, "-o", output, "--passes", "fold,nope")
+    assert result.code == 2
+    assert result.err.startswith("sgc: error: --passes: there is no pass 'nope'; the passes are ")
+    assert not output.exists()
