@@ -28,7 +28,7 @@ from sgc_ir.limits import MAX_ARTIFACT_BYTES
 from sgc_ir.verify import verify
 
 MAGIC = b"\x89sgc\r\n\x1a\n"  # high bit and line ends: a transfer as text damages it visibly
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1: without UNSET and tokens of Merge; read as it is
 MEMORY_FACTOR = 150
 MEMORY_BASE = 2**20  # bytes
 _HEADER = struct.Struct(">8sHQ32s")

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from sgc_ir.errors import ArtifactError
-from sgc_ir.graph import MISSING, Ref
+from sgc_ir.graph import MISSING, UNSET, Ref
 from sgc_ir.limits import MAX_VALUE_DEPTH
 
-LIST, TUPLE, DICT, REF, BIG_INT, MISSING_TAG = range(6)
+LIST, TUPLE, DICT, REF, BIG_INT, MISSING_TAG, UNSET_TAG = range(7)
+
+_ALONE = {MISSING_TAG: MISSING, UNSET_TAG: UNSET}
 
 
 def pack_value(value: Any, depth: int = 0) -> Any:
@@ -26,6 +28,8 @@ def pack_value(value: Any, depth: int = 0) -> Any:
         return [REF, value.node]
     if value is MISSING:
         return [MISSING_TAG]
+    if value is UNSET:
+        return [UNSET_TAG]
     if depth >= MAX_VALUE_DEPTH:
         raise ArtifactError(f"a value nests deeper than {MAX_VALUE_DEPTH} containers")
     if kind is list or kind is tuple:
@@ -62,8 +66,8 @@ def unpack_value(data: Any, depth: int = 0) -> Any:
         return Ref(data[1])
     if tag == BIG_INT and count == 1 and type(data[1]) is bytes:
         return int.from_bytes(data[1], "big", signed=True)
-    if tag == MISSING_TAG and count == 0:
-        return MISSING
+    if tag in _ALONE and count == 0:
+        return _ALONE[tag]
     raise ArtifactError(f"damaged artefact: a value of unknown kind {tag}")
 
 

@@ -13,6 +13,7 @@
     +-- JournalError      a run's journal cannot be written, read or continued
     +-- InputError        an argument or input row is missing, unknown or of the wrong type
     +-- ExprError         an expression leaves the closed, bounded set of `sgc_ir.expr`
+    +-- ProgramError      a compiled program raised an exception of a class of its own
 
 Each message is one line: cause, place, next step.
 """
@@ -121,3 +122,7 @@ class InputError(SgcError):
 
 class ExprError(SgcError):
     """An expression's result would be too large, or a format template asks for an attribute."""
+
+
+class ProgramError(SgcError):
+    """A compiled program raised an exception of a class of its own, whose name begins the text."""

@@ -11,7 +11,11 @@ a few of our own:
     unpack(x, n)   list of n, or Python's ValueError        argsort(keys, reverse=False)
     vote(values)   majority, first on ties                  str.format(template, args, kwargs)
     set(name, x)   x; the executor stores it in the stream's variables
+    is_set(x)      whether x has a value                    default(x, d)  x, or d where it has none
+    fail(type, m)  raises the built-in exception of that name, else ProgramError "TYPE: m"
     typed(x, type, label)   x, or InputError "label: ..." where it is not of the type
+    is_set(x)      False for UNSET                          default(x, d)  d where x is UNSET
+    fail(type, *args)   raises the built-in exception `type`, for other types ProgramError
 
 `zip`, `enumerate`, `range` and `reversed` give lists; `.keys`, `.values`, `.items` Python's views.
 Results are bounded by `sgc_ir.expr_limits`; beyond it `ExprError` is raised.
@@ -106,6 +110,9 @@ FUNCTIONS: dict[str, Function] = {
     "vote": _row(ops.vote, 1, 1),
     "set": _row(ops.keep, 2, 2),
     "typed": _row(ops.typed, 3, 3),
+    "is_set": _row(ops.is_set, 1, 1, total=True),
+    "default": _row(ops.default, 2, 2, total=True),
+    "fail": _row(ops.fail, 1, None),
     **{
         name: Function(
             method.call,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NoReturn
 
-from sgc_ir.errors import InputError
+from sgc_ir.errors import InputError, ProgramError
 from sgc_ir.expr_format import format_percent, format_value
 from sgc_ir.expr_limits import (
     MAX_INT_BITS,
@@ -18,6 +19,7 @@ from sgc_ir.expr_limits import (
     guard_printable,
     guard_text,
 )
+from sgc_ir.graph import UNSET
 from sgc_ir.types import check_value
 
 _SEQUENCES = (str, bytes, list, tuple)
@@ -230,6 +232,29 @@ def typed(value: Any, annotation: str, label: str) -> Any:
     except ValueError as error:
         raise InputError(f"{label}: {error}") from None
     return value
+
+
+def is_set(value: Any) -> bool:
+    """`is_set`: whether there is a value on the path that was taken."""
+    return value is not UNSET
+
+
+def default(value: Any, other: Any) -> Any:
+    """`default`: the value, or `other` where there is none on the path that was taken."""
+    return other if value is UNSET else value
+
+
+def fail(kind: str, *args: Any) -> NoReturn:
+    """`fail`: raises the built-in exception `kind` with `args`, or ProgramError `kind: args`."""
+    found = getattr(builtins, kind, None)
+    if isinstance(found, type) and issubclass(found, Exception):
+        try:
+            error = found(*args)
+        except TypeError:  # UnicodeDecodeError and its like take more than a message
+            pass
+        else:
+            raise error
+    raise ProgramError(": ".join([kind, *map(str, args)]))
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {

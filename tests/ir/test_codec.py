@@ -90,6 +90,12 @@ def test_newer_version_says_which_and_what_to_do() -> None:
     assert "unknown format version 0" in refusal(sealed(b"\xc0", version=0))
 
 
+def test_an_artefact_of_the_first_version_is_read() -> None:
+    for program in (essay_judge(), static_judge()):
+        payload = encode(program)[50:]
+        assert decode(sealed(payload, version=1)) == program
+
+
 def test_size_cap() -> None:
     data = encode(essay_judge())
     assert decode(data, max_bytes=len(data)) == essay_judge()

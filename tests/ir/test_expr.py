@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ir.exact import frozen
 
-from sgc_ir.errors import ExprError, InputError
+from sgc_ir.errors import ExprError, InputError, ProgramError
 from sgc_ir.expr import FUNCTIONS, check, evaluate
 from sgc_ir.expr_limits import MAX_INT_BITS, MAX_ITEMS, MAX_TEXT
+from sgc_ir.graph import UNSET
 
 INFIX = [*"+ - * / // % ** == != < <= > >= in is and or".split(), "not in", "is not"]
 OWN = {  # functions that are not written as a call of the same name
@@ -37,7 +38,7 @@ OWN = {  # functions that are not written as a call of the same name
     "getslice": "{0}[{1}:{2}:{3}]",
 }
 SEARCHES = {".startswith", ".endswith", ".find", ".rfind", ".index", ".rindex", ".count"}
-NOT_PYTHON = {"vote", "set", "unpack", "argsort", "typed"}
+NOT_PYTHON = {"vote", "set", "unpack", "argsort", "typed", "is_set", "default", "fail"}
 
 small = st.integers(-4, 6)
 words = st.text(st.sampled_from("ab ,\n\t{}0%sÄ😀"), max_size=6)
@@ -410,3 +411,33 @@ def test_typed_gives_the_value_or_names_the_argument() -> None:
     assert evaluate("typed", [["a"], "list[str]", "f: argument x"]) == ["a"]
     with pytest.raises(InputError, match=r"f: argument x: expected int, got str 'a'"):
         evaluate("typed", ["a", "int", "f: argument x"])
+
+
+def test_unset_is_told_apart_and_given_a_default() -> None:
+    for value in (None, 0, "", [], "x"):
+        assert evaluate("is_set", [value]) is True
+        assert evaluate("default", [value, "d"]) is value
+    assert evaluate("is_set", [UNSET]) is False
+    assert evaluate("default", [UNSET, "d"]) == "d"
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "text"),
+    [
+        (("ValueError", "no digits"), ValueError, "no digits"),
+        (("KeyError", "k"), KeyError, "'k'"),
+        (("RuntimeError",), RuntimeError, ""),
+        (("Refused", "too long"), ProgramError, "Refused: too long"),
+        (("Refused",), ProgramError, "Refused"),
+        (("UnicodeDecodeError", "x"), ProgramError, "UnicodeDecodeError: x"),
+        (("SystemExit", 3), ProgramError, "SystemExit: 3"),
+        (("print", "x"), ProgramError, "print: x"),
+    ],
+)
+def test_fail_raises_what_the_program_raised(
+    args: tuple[Any, ...], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error) as caught:
+        evaluate("fail", args)
+    assert type(caught.value) is error
+    assert str(caught.value) == text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from collections import Counter
 
 from hypothesis import HealthCheck, given, seed, settings
@@ -10,9 +12,10 @@ from ir.samples import essay_judge, static_judge
 from ir.strategies import programs
 
 from sgc_ir.codec import decode, encode
-from sgc_ir.graph import Graph, Node, Program
+from sgc_ir.graph import UNSET, Graph, Node, Program
 from sgc_ir.ops import Op
 from sgc_ir.params import PARAM_NAMES
+from sgc_ir.render import render
 from sgc_ir.text import parse_program, print_program
 from sgc_ir.verify import verify
 
@@ -102,3 +105,38 @@ def test_programs_that_differ_have_different_bytes() -> None:
     ]
     assert len({encode(program) for program in variants}) == len(variants)
     assert len({encode(program) for program in variants}) == len(variants)
+
+
+CONTROL = """
+program main
+
+graph main() {
+  %0 = Select name="v" ordinal=0 choices=("a", "b")
+  %1 = Expr fn="==" args=(%0, "a")
+  %2 = Branch cond=%1
+  %3 = Gen if %2 name="w" ordinal=1
+  %4 = Expr if not %2 fn="fail" args=("ValueError", %0)
+  %5 = Merge values=(%3,) tokens=((%2, True),)
+  %6 = Merge values=(UNSET, %3) tokens=((%2, False), (%2, True))
+  %7 = Loop if %5 over=() item_params=() index_param=None captures={} max=4 carried={"w": UNSET} body b(w) {
+    %0 = Argument name="w"
+    %1 = Return value=None vars={"w": %0} kind=1
+  }
+  %8 = Variable if %5 name="kind" of=%7 field="kind"
+  %9 = Return if %5 value=%8 vars={"w": %6}
+}
+"""
+
+
+def test_control_flow_survives_both_forms() -> None:
+    program = parse_program(CONTROL)
+    text = print_program(program)
+    lines = [line.split("  #")[0].strip() for line in text.splitlines()]
+    assert [line for line in lines if line] == [s.strip() for s in CONTROL.splitlines() if s]
+    assert decode(encode(program)) == program
+    assert decode(encode(program)).graph.nodes[6].attrs["values"][0] is UNSET
+    copied = pickle.loads(pickle.dumps(program))
+    assert copied.graph.nodes[7].attrs["carried"]["w"] is UNSET
+    data = json.loads(render(program, "json"))["graphs"][0]["nodes"]
+    assert data[3]["control"] == {"node": 2, "arm": True}
+    assert data[6]["attrs"]["values"] == {"tuple": [{"unset": True}, {"ref": 3}]}

@@ -1,7 +1,8 @@
 """A program as JSON, for tools in other languages; complete, but there is no way back.
 
 Constants stand for themselves where JSON has them; `{"ref": 3}` is the value of node 3, and
-`{"tuple": [..]}`, `{"dict": [[key, value] ..]}`, `{"bytes": "hex"}`, `{"float": "nan"}` the rest.
+`{"tuple": [..]}`, `{"dict": [[key, value] ..]}`, `{"bytes": "hex"}`, `{"float": "nan"}`,
+`{"unset": true}` the rest.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import json
 import math
 from typing import Any
 
-from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Param, Program, Ref, Source
+from sgc_ir.graph import MISSING, ROOT_STREAM, UNSET, Graph, Node, Param, Program, Ref, Source
 from sgc_ir.paths import captured_forks, node_path, stream_paths
 
-_MARKS = ("ref", "tuple", "dict", "bytes", "float")
+_MARKS = ("ref", "tuple", "dict", "bytes", "float", "unset")
 
 
 def json_form(program: Program) -> str:
@@ -80,4 +81,6 @@ def _value(value: Any) -> Any:
         return {"bytes": value.hex()}
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}
+    if value is UNSET:
+        return {"unset": True}
     return value

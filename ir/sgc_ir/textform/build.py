@@ -8,7 +8,7 @@ from typing import Any
 
 from lark import Token
 
-from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Param, Program, Ref, Source
+from sgc_ir.graph import MISSING, ROOT_STREAM, UNSET, Graph, Node, Param, Program, Ref, Source
 from sgc_ir.ops import ATTR_ORDER, Op
 from sgc_ir.quote import quote, unquote, unquote_bytes
 
@@ -219,6 +219,9 @@ class BuildProgram:
 
     def missing(self, c: Children) -> Any:
         return MISSING
+
+    def unset(self, c: Children) -> Any:
+        return UNSET
 
     def integer(self, c: Children) -> int:
         return _number(c[0])

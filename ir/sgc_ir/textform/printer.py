@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sgc_ir.errors import ArtifactError
-from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Param, Program, Ref, Source
+from sgc_ir.graph import MISSING, ROOT_STREAM, UNSET, Graph, Node, Param, Program, Ref, Source
 from sgc_ir.ops import ATTR_ORDER, OPS, Op
 from sgc_ir.paths import captured_forks, node_path, stream_paths
 from sgc_ir.quote import quote, quote_bytes
@@ -126,6 +126,8 @@ def value_text(value: Any) -> str:
         return f"%{value.node}"
     if value is MISSING:
         return "MISSING"
+    if value is UNSET:
+        return "UNSET"
     return _container_text(value)
 
 
