@@ -7,12 +7,7 @@ import logging
 import pytest
 import torch
 
-from sgc_kernels.gpu.attention.items import Launch
 from sgc_runtime.device.graphs import Body, EagerRecorder, Graphs, Recorded, padded
-
-
-def launch(own: int, wide: int = 0, tokens: int = 16) -> Launch:
-    return Launch(rows=4, wide=wide, few=0, own=own, tile=64, tokens=tokens)
 
 
 class Counted(EagerRecorder):
@@ -29,24 +24,25 @@ def test_sizes_are_padded() -> None:
     ]  # fmt: skip
 
 
-def test_grids_only_grow() -> None:
-    graphs, key = Graphs(Counted(), 1000), (4, 16)
-    for own, wide, recordings in ((5, 0, 1), (8, 0, 1), (9, 0, 2), (3, 1, 3), (16, 8, 3)):
-        launches = [launch(own, wide)]
-        if graphs.find(key, launches) is None:
-            graphs.record(key, graphs.grown(key, launches), lambda: torch.zeros(1))
-        assert graphs.recordings == recordings
-        assert graphs.find(key, launches) is not None
-    assert graphs.find((4, 64), [launch(5, tokens=64)]) is None  # another form
+def test_what_is_dropped_is_not_found() -> None:
+    graphs = Graphs(Counted(), 1000)
+    for size in (1, 2):
+        assert graphs.record((size,), lambda: torch.zeros(1)) is graphs.find((size,))
+    for size in (1, 2, 3):
+        graphs.drop((size,))
+        assert graphs.find((size,)) is None
+    assert graphs.record((1,), lambda: torch.zeros(1)) is not None
+    assert graphs.recordings == 3
 
 
 def test_nothing_is_recorded_beyond_the_budget(caplog: pytest.LogCaptureFixture) -> None:
     graphs = Graphs(Counted(), 15)
     with caplog.at_level(logging.WARNING):
         for size in (1, 2, 4):
-            graphs.record((size,), (launch(1),), lambda: torch.zeros(1))
+            graphs.record((size,), lambda: torch.zeros(1))
     assert graphs.recordings == 2
-    assert graphs.find((4,), [launch(1)]) is None
+    assert not graphs.has_room
+    assert graphs.find((4,)) is None
     assert len(caplog.records) == 1
 
 
@@ -59,8 +55,8 @@ def test_where_memory_is_out_nothing_more_is_recorded(caplog: pytest.LogCaptureF
     graphs = Graphs(Failing(), 1000)
     with caplog.at_level(logging.WARNING):
         for size in (1, 2):
-            graphs.record((size,), (launch(1),), lambda: torch.zeros(1))
-    assert graphs.find((1,), [launch(1)]) is None
+            assert graphs.record((size,), lambda: torch.zeros(1)) is None
+    assert graphs.find((1,)) is None
     assert graphs.recordings == 0
     assert len(caplog.records) == 1
 
@@ -85,12 +81,12 @@ def test_what_cannot_be_recorded_is_tried_once(caplog: pytest.LogCaptureFixture)
     graphs = Graphs(recorder, 1000)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            graphs.record((1,), (launch(1),), not_allowed)
-        graphs.record((2,), (launch(1),), lambda: torch.zeros(1))
+            assert graphs.record((1,), not_allowed) is None
+        graphs.record((2,), lambda: torch.zeros(1))
     assert recorder.tries == 2
     assert graphs.recordings == 1
-    assert graphs.find((1,), [launch(1)]) is None
-    assert graphs.find((2,), [launch(1)]) is not None
+    assert graphs.find((1,)) is None
+    assert graphs.find((2,)) is not None
     (warning,) = caplog.records
     assert "not permitted when stream is capturing)" in warning.getMessage()
     assert "\n" not in warning.getMessage()

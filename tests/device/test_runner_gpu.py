@@ -114,8 +114,7 @@ def test_recordings_stay_within_their_memory(loaded: LoadedModel) -> None:
     torch.mm(x, x)
     recorded = []
     for size in range(4):
-        graphs.record((size,), (), lambda: torch.mm(x, x) @ x)
-        recorded.append(graphs.find((size,), ()))
+        recorded.append(graphs.record((size,), lambda: torch.mm(x, x) @ x))
     assert graphs.bytes_taken < 256 << 20
     expected = torch.mm(x, x) @ x
     for one in recorded:
@@ -123,7 +122,7 @@ def test_recordings_stay_within_their_memory(loaded: LoadedModel) -> None:
         one.replay()
         torch.testing.assert_close(one.result, expected)
     full = Graphs(CudaRecorder(device), 0)
-    full.record((1,), (), lambda: torch.mm(x, x))
+    assert full.record((1,), lambda: torch.mm(x, x)) is None
     assert full.recordings == 0
 
 
@@ -171,7 +170,7 @@ def test_logits_outlive_the_next_step_whatever_it_is(tmp_path: Path) -> None:
         for order in product((1, 2), repeat=6):
             check_that_logits_outlive_a_step(runner, order)
     assert runner.graphs is not None
-    assert {key[1] for key in runner.graphs._entries} >= {"chain"}
+    assert "chain" in {key[1] for key in runner.graphs._entries if len(key) > 1}
 
 
 # -- a real model -------------------------------------------------------------------------------

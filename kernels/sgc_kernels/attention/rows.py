@@ -21,6 +21,7 @@ from sgc_kernels.gpu.attention.items import (
     PLACE_ROW,
     ROW,
     START,
+    Grids,
     Launch,
 )
 from sgc_kernels.gpu.attention.plan import Plan, Planner, Rules
@@ -40,6 +41,11 @@ class RowAttention(Protocol):
         order: Ints | None = None,
     ) -> Plan:
         """See `Planner.plan`."""
+        ...
+
+    def grids(self, launch: Launch) -> Grids:
+        """What to record a step of `launch.rows` rows with, so that few recordings serve many
+        plans: those of fewer rows, too."""
         ...
 
     def load(self, plan: Plan) -> None:
@@ -82,19 +88,18 @@ class TorchRows:
 
     def __post_init__(self) -> None:
         group = self.shape.num_heads // self.shape.num_kv_heads
-        self._planner = Planner(
-            Rules(
-                kv_heads=self.shape.num_kv_heads,
-                group=group,
-                token_bytes=2 * self.shape.num_kv_heads * self.shape.head_dim * 2,
-                own_rows=2,
-                few_rows=4,
-                wide_rows=32,
-                max_partials=1 << 20,
-                max_items=1 << 20,
-                window=self.window,
-            )
+        self._rules = Rules(
+            kv_heads=self.shape.num_kv_heads,
+            group=group,
+            token_bytes=2 * self.shape.num_kv_heads * self.shape.head_dim * 2,
+            own_rows=2,
+            few_rows=4,
+            wide_rows=32,
+            max_partials=1 << 20,
+            max_items=1 << 20,
+            window=self.window,
         )
+        self._planner = Planner(self._rules)
         self._plan: Plan | None = None
 
     def plan(
@@ -106,6 +111,9 @@ class TorchRows:
     ) -> Plan:
         assert len(lens) <= self.max_rows, "more rows than there is room for"
         return self._planner.plan(lcp, lens, room, order)
+
+    def grids(self, launch: Launch) -> Grids:
+        return self._rules.grids(launch)
 
     def load(self, plan: Plan) -> None:
         self._plan = plan

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-
-from sgc_kernels.gpu.attention.items import Launch
 
 _LOG = logging.getLogger("sgc")
 SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)
@@ -115,14 +113,8 @@ class CudaRecorder:
         return _Graph(graph, result)
 
 
-@dataclass(slots=True)
-class _Entry:
-    launches: tuple[Launch, ...]
-    recorded: Recorded
-
-
 class Graphs:
-    """Recorded steps by what they differ in (their size, say), recorded when first used.
+    """Recorded steps by what they differ in (their size, say).
 
     Args:
         budget: bytes; once so much is taken, nothing new is recorded.
@@ -130,40 +122,38 @@ class Graphs:
 
     def __init__(self, recorder: Recorder, budget: int) -> None:
         self._recorder, self._budget = recorder, budget
-        self._entries: dict[Hashable, _Entry] = {}
+        self._entries: dict[Hashable, Recorded] = {}
         self._refused: set[Hashable] = set()  # what cannot be recorded
+        self._dropped: Recorded | None = None
         self.recordings = 0
 
     @property
     def bytes_taken(self) -> int:
         return self._recorder.bytes_taken
 
-    def find(self, key: Hashable, launches: Sequence[Launch]) -> Recorded | None:
-        """What was recorded under `key` for grids that cover `launches`."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        pairs = zip(entry.launches, launches, strict=True)
-        return entry.recorded if all(a.covers(b) for a, b in pairs) else None
+    @property
+    def has_room(self) -> bool:
+        return self.bytes_taken < self._budget
 
-    def grown(self, key: Hashable, launches: Sequence[Launch]) -> tuple[Launch, ...]:
-        """Grids for a new recording: they cover `launches`, and all that was asked for before."""
-        entry = self._entries.get(key)
-        before = launches if entry is None else entry.launches
-        pairs = zip(launches, before, strict=True)
-        return tuple(a.joined(b).rounded() for a, b in pairs)
+    def find(self, key: Hashable) -> Recorded | None:
+        """What was recorded under `key`."""
+        return self._entries.get(key)
 
-    def record(self, key: Hashable, launches: tuple[Launch, ...], body: Body) -> None:
-        """Record a body that has just run, so that all its kernels are compiled. What cannot be
+    def drop(self, key: Hashable) -> None:
+        """Give up what was recorded under `key`, if anything."""
+        dropped = self._entries.pop(key, None)
+        if not self._entries:  # the shared memory goes with the last one
+            self._dropped = dropped or self._dropped
+
+    def record(self, key: Hashable, body: Body) -> Recorded | None:
+        """Record a body that has run before, so that all its kernels are compiled. What cannot be
         recorded is not tried again."""
-        if self.bytes_taken >= self._budget or key in self._refused:
-            return
-        replaced = self._entries.pop(key, None)
-        if self._entries:  # given up first, but for the last one: the shared memory goes with it
-            replaced = None
+        if not self.has_room or key in self._refused:
+            return None
         try:
-            self._entries[key] = _Entry(launches, self._recorder.record(body))
+            self._entries[key] = self._recorder.record(body)
             self.recordings += 1
+            self._dropped = None
         except torch.OutOfMemoryError:
             self._budget = 0
         except RuntimeError as error:
@@ -174,10 +164,10 @@ class Graphs:
                 str(error).partition("\n")[0],
                 key,
             )
-        del replaced
-        if self.bytes_taken >= self._budget:
+        if not self.has_room:
             _LOG.warning(
                 "graphs of steps have taken %d MB, all that there is for them: other steps "
                 "are launched kernel by kernel; give more by --graph-memory",
                 self.bytes_taken >> 20,
             )
+        return self._entries.get(key)

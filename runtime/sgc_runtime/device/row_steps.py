@@ -13,6 +13,7 @@ from sgc_kernels.attention.rows import RowAttention
 from sgc_kernels.gpu.attention.items import Launch
 from sgc_kernels.step import NUMBERS, POSITION, StepTensors
 from sgc_runtime.device.graphs import Graphs, padded
+from sgc_runtime.device.recordings import Recordings
 from sgc_runtime.device.row_plans import ROOM, RowPlans
 from sgc_runtime.device.slot_table import Ints, SlotTable
 from sgc_runtime.device.uploads import Uploads
@@ -79,7 +80,9 @@ class RowSteps:
             window: rows.attention(shape, padded(max_tokens), device, self._bound(window))
             for window in dict.fromkeys(model.config.windows)
         }
-        self.plans = RowPlans(list(self._windows.values()), table)
+        attentions = list(self._windows.values())
+        self.plans = RowPlans(attentions, table)
+        self._recordings = None if graphs is None else Recordings(graphs, attentions, self._body)
         size = padded(max_tokens)
         self._step = StepTensors.empty(size, device)
         self._numbers = torch.zeros(size, NUMBERS, dtype=torch.int32, device=device)
@@ -95,12 +98,18 @@ class RowSteps:
     def warm_up(self) -> None:
         """Compile all kernels of such steps, and record those of one token, on padding."""
         numbers = np.array([self._table.padding], np.int32)
-        for size, tile, length in ((2, 64, 1), (32, 128, 400)):
+        # Few and many wide items, of either tile; long and short contexts.
+        for size, tile, wide, length in (
+            (2, 64, 1, 1),
+            (32, 128, 1, 400),
+            (2, 64, 72, 1),
+            (32, 128, 72, 1),
+        ):
             size = min(size, padded(self.max_tokens))
             numbers[0, POSITION] = min(length, self._table.max_context) - 1
             loaded = self.plans.load(numbers)
             self._send(numbers, size)
-            grids = [x.joined(Launch(size, 8, 8, 8, tile, x.tokens)) for x in loaded]
+            grids = [x.joined(Launch(size, wide, 8, 8, tile, x.tokens)) for x in loaded]
             self._model.logits(self._body(size, grids))
         numbers[0, POSITION] = 0
         if self._chain is None:
@@ -136,20 +145,12 @@ class RowSteps:
         """`[T, hidden]`, what the head takes; valid until the next step begins."""
         tokens = len(numbers)
         launches = self.plans.load(numbers)
-        if self.graphs is None:
+        if self._recordings is None:
             self._send(numbers, tokens)
             return self._body(tokens, launches)
         size = padded(tokens)
-        launches = [replace(launch, rows=size) for launch in launches]
-        key = (size, *(launch.tokens for launch in launches))
         self._send(numbers, size)
-        recorded = self.graphs.find(key, launches)
-        if recorded is not None:
-            recorded.replay()
-            return recorded.result[:tokens]
-        grown = self.graphs.grown(key, launches)
-        result = self._body(size, grown)
-        self.graphs.record(key, grown, lambda: self._body(size, grown))
+        result = self._recordings.run([replace(launch, rows=size) for launch in launches])
         return result[:tokens]
 
     def _single(self, numbers: Ints, chain: SingleChain, split: Hashable) -> torch.Tensor:
@@ -161,12 +162,12 @@ class RowSteps:
         if self.graphs is None:
             return self._chain_body(chain, split, out)
         key = (1, "chain", split, self._turn)
-        recorded = self.graphs.find(key, [])
+        recorded = self.graphs.find(key)
         if recorded is not None:
             recorded.replay()
             return out
         self._chain_body(chain, split, out)
-        self.graphs.record(key, (), lambda: self._chain_body(chain, split, out))
+        self.graphs.record(key, lambda: self._chain_body(chain, split, out))
         return out
 
     def _send(self, numbers: Ints, size: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -109,9 +110,9 @@ def test_blocks_are_cut_where_rows_share_least() -> None:
     groups = [24, 30, 9, 32, 32, 3]
     lcp = [n for size in groups for n in (100, *[356] * (size - 1))]
     borders = np.cumsum([0, *groups]).tolist()
-    assert planner.cut(lcp) == list(pairwise(borders))
-    assert planner.cut([0, *[1504] * 255]) == [(a, a + 32) for a in range(0, 256, 32)]
-    assert planner.cut([]) == []
+    assert planner.cut(lcp, 32) == list(pairwise(borders))
+    assert planner.cut([0, *[1504] * 255], 32) == [(a, a + 32) for a in range(0, 256, 32)]
+    assert planner.cut([], 32) == []
 
 
 def test_the_studied_case_is_one_wide_span_a_block() -> None:
@@ -130,18 +131,62 @@ def test_unshared_rows_are_split_until_there_is_enough_to_do() -> None:
     assert plan.launch.tokens == 64
 
 
-def test_kept_blocks_give_the_same_plan() -> None:
-    planner = Planner(_rules())
-    lcp = [0, *[100] * 40, 7, *[50] * 40]
-    lens = list(range(120, 202))
-    cuts = planner.cut(lcp)
-    blocks = [planner.block(lcp[a:b], lens[a:b], 16) for a, b in cuts]
-    order = np.arange(82, dtype=np.int32)
-    for _ in range(2):  # putting blocks together does not change them
-        plan = planner.assemble(blocks, order)
-        whole = planner.plan(lcp, lens)
-        for name in ("wide", "few", "own", "places", "ends"):
-            np.testing.assert_array_equal(getattr(plan, name), getattr(whole, name))
+def _trees(count: int, levels: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """Of `count` binary trees behind 60 common tokens, each level so many tokens long."""
+    leaves = 2 ** len(levels)
+    depths = np.cumsum([194, *levels]).tolist()
+    lcp = [depths[-1 - (i & -i).bit_length()] if i % leaves else 60 for i in range(leaves * count)]
+    return lcp, [depths[-1]] * len(lcp)
+
+
+def test_many_small_spans_have_small_tiles() -> None:
+    """Twice as many of those live on a multiprocessor; what all share is read a few times more."""
+    lcp, lens = _trees(16, (96, 152, 120, 40))
+    plan = Planner(_rules()).plan(lcp, lens)
+    assert plan.launch.tile == 64
+    assert plan.launch.wide < 56
+    _check(plan, lcp, [n + 16 for n in lens], [0] * len(lens))
+    few_trees = Planner(_rules()).plan(*_trees(2, (96, 152, 120, 40)))
+    assert few_trees.launch.tile == 128
+
+
+@settings(max_examples=150, deadline=None)
+@given(batches(), st.sampled_from((0, 40, 20_000)), st.integers(0, 50))
+def test_grids_by_size_cover_plans(
+    batch: tuple[list[int], list[int]], longer: int, padding: int
+) -> None:
+    """However long contexts are; trees of many small spans may be beyond."""
+    lcp, lens = batch
+    rules = _rules()
+    plan = Planner(rules).plan([n + longer for n in lcp], [n + longer for n in lens])
+    launch = replace(plan.launch, rows=len(lens) + padding)
+    grids = rules.grids(launch)
+    assert grids.general.covers(launch)
+    assert grids.fitting.covers(launch)
+    assert grids.general.covers(grids.fitting)
+    assert grids.fitting.tile == launch.tile or not launch.wide
+    spans = [len(np.unique(x[:, [FIRST, COUNT]], axis=0)) for x in (plan.wide, plan.few, plan.own)]
+    for count, items, most in zip(
+        spans, (launch.wide, launch.few, launch.own), rules.most(len(lens)), strict=True
+    ):
+        assert items <= max(most, count)
+
+
+def test_one_general_grid_serves_trees_and_flat_batches() -> None:
+    rules = _rules()
+    batches = [
+        _trees(16, (96, 152, 120, 40)),
+        _trees(8, (20, 20, 20, 20, 20)),
+        ([0] * 256, [3000] * 256),
+    ]
+    batches += [([0, *[700] * 255], [720] * 256), ([0] * 200, list(range(1, 201)))]
+    batches += [([0, *range(901, 1156)], list(range(901, 1157)))]
+    for tokens in (16, 64):
+        found = set()
+        for lcp, lens in batches:
+            launch = Planner(rules).plan(lcp, lens).launch
+            found.add(rules.grids(replace(launch, rows=256, tokens=tokens)).general)
+        assert len(found) == 1
 
 
 def test_no_rows() -> None:
@@ -166,7 +211,8 @@ def test_shared_slots_and_order(data: st.DataObject) -> None:
     random = np.random.default_rng(seed)
     rows = [[int(x) for x in random.integers(0, 3, random.integers(0, 9))] for _ in range(20)]
     numbers: dict[tuple[int, ...], int] = {}
-    slots, starts = [], []
+    slots: list[int] = []
+    starts: list[int] = []
     for row in rows:
         starts.append(len(slots))
         slots += [

@@ -1,8 +1,8 @@
 """Decode attention with shared prefixes: one query a row, each shared token read once a step.
 
 A step is planned on the host (`plan`), its items are loaded into buffers that stay where they are
-(`load`), and every layer runs the same three launches (`run`), eagerly or inside a CUDA graph:
-wide spans on a second stream beside own ones, then the merge.
+(`load`), and every layer runs the same launches (`run`), eagerly or inside a CUDA graph: wide spans
+on a second stream beside own ones, in a graph those that few share on a third, then the merge.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Any
 import torch
 
 from sgc_kernels.attention.spec import AttentionShape
-from sgc_kernels.gpu.attention.items import ITEM, PLACE, Launch, round_up
+from sgc_kernels.gpu.attention.items import ITEM, PLACE, Grids, Launch, round_up
 from sgc_kernels.gpu.attention.merge import merge_partials
 from sgc_kernels.gpu.attention.narrow import attend_narrow
 from sgc_kernels.gpu.attention.parts import LOG2_E
 from sgc_kernels.gpu.attention.plan import PARTS_A_ROW, Ints, Plan, Planner, Rules
+from sgc_kernels.gpu.attention.side_stream import SideStream
 from sgc_kernels.gpu.attention.tuning import DEFAULT, Tuning
 from sgc_kernels.gpu.attention.wide import attend_wide
 
@@ -49,6 +50,7 @@ class Buffers:
     max_rows: int
     max_items: int
     table: torch.Tensor = field(init=False)  # int32: wide, few, own items, places
+    used: list[list[int]] = field(init=False)  # numbers of each kind in a host buffer
     hosts: list[torch.Tensor] = field(init=False)
     arrived: list[torch.cuda.Event | None] = field(init=False)
     turn: int = 0
@@ -61,6 +63,7 @@ class Buffers:
             torch.zeros(size, dtype=torch.int32, pin_memory=pinned) for _ in range(_COPIES)
         ]
         self.arrived = [None] * _COPIES
+        self.used = [[0, 0, 0, self.max_rows * PLACE] for _ in range(_COPIES)]
 
     def items(self, kind: int) -> torch.Tensor:
         return self.table[kind * self.max_items * ITEM :]
@@ -78,14 +81,13 @@ class Buffers:
         event, host = self.arrived[self.turn], self.hosts[self.turn]
         if event is not None:
             event.synchronize()
-        numbers = host.numpy()
-        for kind, items in enumerate((plan.wide, plan.few, plan.own)):
-            at = kind * self.max_items * ITEM
-            numbers[at : at + self.max_items * ITEM] = 0
-            numbers[at : at + items.size] = items.reshape(-1)
-        at = 3 * self.max_items * ITEM
-        numbers[at:] = -1
-        numbers[at : at + plan.places.size] = plan.places.reshape(-1)
+        numbers, used = host.numpy(), self.used[self.turn]
+        for kind, part in enumerate((plan.wide, plan.few, plan.own, plan.places)):
+            begin = kind * self.max_items * ITEM
+            end = begin + part.size
+            numbers[begin:end] = part.reshape(-1)
+            numbers[end : begin + used[kind]] = -1 if kind == 3 else 0  # what was there before
+            used[kind] = part.size
         self.table.copy_(host, non_blocking=True)
         if self.device.type == "cuda":
             self.arrived[self.turn] = torch.cuda.current_stream().record_event()
@@ -117,9 +119,10 @@ class DecodeAttention:
         size = (max_partials, shape.num_heads)
         self._partial = torch.empty((*size, shape.head_dim), dtype=torch.float32, device=device)
         self._sums = torch.empty(size, dtype=torch.float32, device=device)
-        self.planner = Planner(_rules(shape, max_partials, max_items, window, tuning))
+        self._rules = _rules(shape, max_partials, max_items, window, tuning)
+        self.planner = Planner(self._rules)
         self.forms = _forms(shape)
-        self._side = _stream(device) if device.type == "cuda" else None
+        self._sides = SideStream(), SideStream()
         self.launch: Launch | None = None
 
     def plan(
@@ -132,6 +135,10 @@ class DecodeAttention:
         """See `Planner.plan`."""
         assert len(lens) <= self._buffers.max_rows, "more rows than the buffers hold"
         return self.planner.plan(lcp, lens, room, order)
+
+    def grids(self, launch: Launch) -> Grids:
+        """See `RowAttention.grids`."""
+        return self._rules.grids(launch)
 
     def load(self, plan: Plan) -> None:
         """Bring a plan to the device, in the order of the current stream; no waiting."""
@@ -165,16 +172,15 @@ class DecodeAttention:
         assert self._buffers.hold(launch), "the launch is larger than the buffers"
         _check(self.shape, q, k_cache, v_cache, slots, out)
         arrays = (q, k_cache, v_cache, slots, starts, lens)
-        if launch.wide and (launch.own or launch.few) and self._side is not None:
-            main = torch.cuda.current_stream()
-            self._side.wait_stream(main)
-            with torch.cuda.stream(self._side):
-                self._wide(arrays, launch)
-            self._narrow(arrays, launch)
-            main.wait_stream(self._side)
-        else:
+        wide, few = self._sides
+        with wide.beside(q.device, launch.wide > 0 and launch.own > 0):
             self._wide(arrays, launch)
-            self._narrow(arrays, launch)
+        # Launched one by one, another stream costs more than it saves.
+        with few.beside(q.device, launch.few > 0 and launch.own > 0 and _is_recorded(q.device)):
+            self._attend(attend_narrow, 1, launch.few, arrays, self.forms.few)
+        self._attend(attend_narrow, 2, launch.own, arrays, self.forms.own[launch.tokens])
+        wide.join(q.device)
+        few.join(q.device)
         self._merge(out, launch)
         return out
 
@@ -182,10 +188,6 @@ class DecodeAttention:
         many = launch.wide * self.shape.num_kv_heads > _FEW_WIDE
         forms = self.forms.wide_many if many else self.forms.wide
         self._attend(attend_wide, 0, launch.wide, arrays, forms[launch.tile])
-
-    def _narrow(self, arrays: tuple[torch.Tensor, ...], launch: Launch) -> None:
-        self._attend(attend_narrow, 1, launch.few, arrays, self.forms.few)
-        self._attend(attend_narrow, 2, launch.own, arrays, self.forms.own[launch.tokens])
 
     def _attend(
         self,
@@ -226,8 +228,8 @@ class DecodeAttention:
         )
 
 
-def _stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+def _is_recorded(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 def _check(

@@ -20,7 +20,7 @@ from sgc_kernels.gpu.attention.decode import Buffers
 from sgc_kernels.gpu.attention.extend import is_wide
 from sgc_kernels.gpu.attention.invariant_kernels import attend_chunks, merge_chunks
 from sgc_kernels.gpu.attention.invariant_plan import ChunkPlan, Longs, Rules, plan_rows
-from sgc_kernels.gpu.attention.items import Launch, round_up
+from sgc_kernels.gpu.attention.items import Grids, Launch, round_up
 from sgc_kernels.gpu.attention.parts import LOG2_E
 from sgc_kernels.gpu.attention.plan import Ints, Plan
 from sgc_kernels.gpu.attention.shared import shared_among
@@ -133,6 +133,11 @@ class InvariantRows:
         return plan_rows(
             self._rules, np.asarray(lcp, np.int64), np.asarray(lens, np.int64), room, order
         )
+
+    def grids(self, launch: Launch) -> Grids:
+        """See `RowAttention.grids`. There is no bound by rows alone: a token more in common may
+        make a split of each chunk."""
+        return Grids(launch.rounded(), launch.rounded())
 
     def load(self, plan: Plan) -> None:
         """Bring a plan to the device, in the order of the current stream; no waiting."""

@@ -29,7 +29,8 @@ PLACE_PARTS = 2  # how many it has; 0: the result is zero
 class Launch:
     """Sizes of the grids, and which forms of the kernels run: what a captured graph fixes.
 
-    A graph serves every plan whose launch it covers.
+    A graph serves every plan whose launch it covers. `tokens` decides in which order numbers are
+    added up, so graphs of another number do not serve; the other forms give the same bits.
     """
 
     rows: int
@@ -67,6 +68,14 @@ class Launch:
             tile=self.tile,
             tokens=self.tokens,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Grids:
+    """Grids that a step is recorded with; both cover the plan that they were asked for."""
+
+    general: Launch  # for nearly every plan of so many rows
+    fitting: Launch  # for plans of the same form, which run a little faster so; may be the general
 
 
 def round_up(count: int) -> int:

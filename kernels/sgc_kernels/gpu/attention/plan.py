@@ -1,16 +1,15 @@
 """Plans decode attention from how many tokens neighbouring rows share.
 
 The batch is cut into blocks of neighbours where they share least; a block becomes a tree of
-spans (`Block`, with numbers of its own, so that it may be kept while the block does not change);
-`Planner.assemble` puts blocks together, splits long spans into items and numbers the partial
-results. NumPy only.
+spans; long spans are split into items, and partial results are numbered. NumPy only.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,7 @@ from sgc_kernels.gpu.attention.items import (
     PLACE_ROW,
     ROW,
     START,
+    Grids,
     Launch,
 )
 from sgc_kernels.gpu.attention.tuning import DEFAULT, Tuning
@@ -37,6 +37,7 @@ _MAX_DEPTH = 6  # spans above a row's own; bounds the partial results of a row
 PARTS_A_ROW = _MAX_DEPTH + 2
 # Columns of a span.
 _FIRST, _COUNT, _START, _END, _PARENT, _DEPTH = range(6)
+_Span = tuple[int, int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,34 @@ class Rules:
     window: int | None = None
     tuning: Tuning = DEFAULT
 
+    def most(self, rows: int) -> tuple[int, int, int]:
+        """Wide, few and own items that a plan of so many rows keeps to where it can, so that one
+        recording serves nearly every plan. More rows have no fewer."""
+        tuning, heads = self.tuning, self.kv_heads
+        wide = rows // 4 + -(-tuning.many_programs // heads) + 8
+        few = rows // 4 + -(-tuning.least_programs // heads)
+        own = rows + rows // 2 + -(-tuning.narrow_programs // heads)
+        return (
+            min(wide, self.max_items) if rows > self.few_rows else 0,
+            min(few, self.max_items) if rows > self.own_rows else 0,
+            min(own, self.max_items),
+        )
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """The spans of neighbouring rows; first places and parents count from the block's own."""
+    def grids(self, launch: Launch) -> Grids:
+        """See `RowAttention.grids`."""
+        wide, few, own = self.most(launch.rows)
+        general = Launch(launch.rows, wide, few, own, self.tile(launch.rows), launch.tokens)
+        if not general.covers(launch):
+            general = general.joined(launch).rounded()
+        if launch.wide == 0:
+            return Grids(general, general)
+        some = min(general.wide, self.tuning.few_programs // self.kv_heads)
+        wide = some if launch.wide <= some else general.wide
+        return Grids(general, replace(general, wide=wide, tile=launch.tile))
 
-    rows: int
-    spans: Ints  # [spans, 6], parents before children
+    def tile(self, rows: int) -> int:
+        """Query rows a wide program holds, where no span has more than so many rows."""
+        return 64 if min(rows, self.wide_rows) * _pad(self.group) <= 64 else 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +125,53 @@ class Planner:
         """
         lens = _list(lens)
         lcp = [min(some) for some in zip(_list(lcp), lens, [0, *lens], strict=False)]
-        blocks = [self.block(lcp[a:b], lens[a:b], room) for a, b in self.cut(lcp)]
-        return self.assemble(
-            blocks, np.arange(len(lens), dtype=np.int32) if order is None else order
+        spans = self._spans(lcp, lens, room)
+        return self._assemble(
+            spans, np.arange(len(lens), dtype=np.int32) if order is None else order
         )
 
-    def cut(self, lcp: Sequence[int]) -> list[tuple[int, int]]:
-        """Blocks of at most `wide_rows` rows, cut where neighbours share least."""
-        most, blocks = self._rules.wide_rows, []
+    def _spans(self, lcp: list[int], lens: list[int], room: int) -> Ints:
+        """The spans of all rows, in blocks as large as pays."""
+        most = self._rules.wide_rows
+        spans = self._cut_spans(lcp, lens, room, most)
+        if not self._is_crowded(spans):
+            return spans
+        halves = self._cut_spans(lcp, lens, room, most // 2)
+        wide_us, other = self._work(spans)
+        halves_us, other_of_halves = self._work(halves)
+        # Programs of half the rows: twice as many live on a multiprocessor.
+        pays = halves_us / 2 < 0.8 * wide_us and other_of_halves < 1.1 * other
+        return halves if pays else spans
+
+    def _is_crowded(self, spans: Ints) -> bool:
+        """Whether wide programs wait for each other, and would fit better in smaller blocks."""
+        rules, counts = self._rules, spans[:, _COUNT]
+        if rules.wide_rows // 2 <= 2 * rules.few_rows or rules.tile(rules.wide_rows // 2) > 64:
+            return False
+        wide = int((counts > rules.few_rows).sum())
+        large = wide * rules.kv_heads > rules.tuning.many_programs
+        return large and int(counts.max(initial=0)) > rules.wide_rows // 2
+
+    def _work(self, spans: Ints) -> tuple[float, int]:
+        """Microseconds of wide programs for one head, and tokens of the other spans."""
+        length, tuning = spans[:, _END] - spans[:, _START], self._rules.tuning
+        wide = spans[:, _COUNT] > self._rules.few_rows
+        blocks_us = float(length[wide].sum()) / 64 * tuning.wide_block_us
+        return int(wide.sum()) * tuning.wide_fixed_us + blocks_us, int(length[~wide].sum())
+
+    def _cut_spans(self, lcp: list[int], lens: list[int], room: int, most: int) -> Ints:
+        blocks = self.cut(lcp, most)
+        spans = [self._block(lcp[a:b], lens[a:b], room) for a, b in blocks]
+        found = np.array(list(chain.from_iterable(spans)), np.int32).reshape(-1, 6)
+        counts = np.array([len(some) for some in spans], np.int64)
+        found[:, _FIRST] += np.repeat([a for a, _ in blocks], counts).astype(np.int32)
+        shift = np.repeat(np.cumsum(counts) - counts, counts).astype(np.int32)
+        found[:, _PARENT] += np.where(found[:, _PARENT] < 0, 0, shift)
+        return found
+
+    def cut(self, lcp: Sequence[int], most: int) -> list[tuple[int, int]]:
+        """Blocks of at most `most` rows, cut where neighbours share least."""
+        blocks = []
         stack = [(0, len(lcp))] if len(lcp) else []
         while stack:
             first, last = stack.pop()
@@ -128,11 +189,12 @@ class Planner:
             stack += [(at, last), (first, at)]
         return blocks
 
-    def block(self, lcp: Sequence[int], lens: Sequence[int], room: int) -> Block:
-        """The spans of one block, from the values of its own rows."""
+    def _block(self, lcp: Sequence[int], lens: Sequence[int], room: int) -> list[_Span]:
+        """The spans of one block, from the values of its own rows; parents before children.
+        First places and parents count from the block's own."""
         window = self._rules.window
         oldest = [0 if window is None else max(0, n - window) for n in lens]
-        spans: list[tuple[int, int, int, int, int, int]] = []
+        spans: list[_Span] = []
         stack = [(0, len(lens), 0, -1, 0)]
         while stack:
             first, last, start, parent, depth = stack.pop()
@@ -150,7 +212,7 @@ class Planner:
             cuts = [i for i, n in enumerate(borders, first + 1) if n < least]
             for a, b in zip([*reversed(cuts), first], [last, *reversed(cuts)], strict=True):
                 stack.append((a, b, start, parent, depth))
-        return Block(len(lens), np.array(spans, np.int32).reshape(-1, 6))
+        return spans
 
     def _worth_sharing(self, rows: int) -> int:
         # A partial result is written and read in float32, which costs what 2 * group tokens of
@@ -158,9 +220,8 @@ class Planner:
         least = self._rules.tuning.least_shared
         return max(least, math.ceil(2 * self._rules.group * rows / (rows - 1)))
 
-    def assemble(self, blocks: Sequence[Block], order: Ints) -> Plan:
-        """Put blocks together; `order[place]` is the batch row that stands there."""
-        spans = _concatenate(blocks)
+    def _assemble(self, spans: Ints, order: Ints) -> Plan:
+        """Items of all spans; `order[place]` is the batch row that stands there."""
         length = (spans[:, _END] - spans[:, _START]).astype(np.int64)
         wide = spans[:, _COUNT] > self._rules.few_rows
         few = ~wide & (spans[:, _COUNT] > self._rules.own_rows)
@@ -182,7 +243,7 @@ class Planner:
             wide=len(wides),
             few=len(fews),
             own=len(owns),
-            tile=64 if most * _pad(self._rules.group) <= 64 else 128,
+            tile=self._rules.tile(most),
             tokens=tokens,
         )
         return Plan(wides, fews, owns, places, ends, launch)
@@ -221,15 +282,20 @@ class Planner:
     ) -> _Longs:
         """How many items each span becomes; fewer where the buffers would not hold them."""
         rules = self._rules
+        most = rules.most(int((spans[:, _COUNT] == 1).sum()))
         while True:
             pieces = _divide_up(length, sizes)
             even = _even(length, pieces, aligned)
             pieces = _divide_up(length, even)
             partials = int((pieces * spans[:, _COUNT]).sum())
-            fits = all(int(pieces[kind].sum()) <= rules.max_items for kind in kinds)
-            if (partials <= rules.max_partials and fits) or int(pieces.max(initial=0)) <= 1:
+            too_many = np.full(len(pieces), partials > rules.max_partials)
+            for kind, limit in zip(kinds, most, strict=True):
+                if int(pieces[kind].sum()) > limit:
+                    too_many |= kind
+            too_many &= pieces > 1
+            if not too_many.any():
                 return pieces
-            sizes = sizes * 2
+            sizes = np.where(too_many, sizes * 2, sizes)
 
 
 def _list(values: Sequence[int] | Ints) -> list[int]:
@@ -249,18 +315,6 @@ def _divide_up(length: _Longs, size: _Longs) -> _Longs:
 def _even(length: _Longs, pieces: _Longs, aligned: _Longs) -> _Longs:
     """The size of a piece where `length` is cut evenly into `pieces` multiples of `aligned`."""
     return _divide_up(_divide_up(length, pieces), aligned) * aligned
-
-
-def _concatenate(blocks: Sequence[Block]) -> Ints:
-    if not blocks:
-        return np.empty((0, 6), np.int32)
-    spans = np.concatenate([block.spans for block in blocks])
-    counts = np.array([len(block.spans) for block in blocks])
-    rows = np.array([block.rows for block in blocks])
-    spans[:, _FIRST] += np.repeat(np.cumsum(rows) - rows, counts).astype(np.int32)
-    shift = np.repeat(np.cumsum(counts) - counts, counts).astype(np.int32)
-    spans[:, _PARENT] += np.where(spans[:, _PARENT] < 0, 0, shift)
-    return spans
 
 
 def _items(
