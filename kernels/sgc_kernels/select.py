@@ -119,6 +119,7 @@ def _with_triton(
     try:
         from sgc_kernels.gpu.activation import silu_mul
         from sgc_kernels.gpu.attention.decode import DecodeAttention
+        from sgc_kernels.gpu.launcher import launch_directly
         from sgc_kernels.gpu.moe.run import moe
         from sgc_kernels.gpu.norm import add_rms_norm, rms_norm
         from sgc_kernels.gpu.rotary import norm_turn_and_store, turn_and_store
@@ -129,6 +130,7 @@ def _with_triton(
         _LOG.warning("no Triton here (%s): attention and norms run in torch", error)
         # The reference of attention over rows reads numbers on the host, which no graph can hold.
         return replace(plain, rows=replace(plain.rows, attention=None))
+    launch_directly(device)
     return replace(
         plain,
         attention=_attention_on_gpu(device, attention),

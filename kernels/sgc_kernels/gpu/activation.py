@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
+
+from sgc_kernels.gpu.launcher import Form, Launcher
 
 _BLOCK = 1024
 
@@ -29,13 +33,22 @@ def _silu_mul(
     tl.store(out + row * WIDTH + column, (turned * up.to(tl.float32)).to(gate.dtype), mask=inside)
 
 
+_launch = Launcher(_silu_mul)
+
+
 def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
     """As `sgc_kernels.activation.silu_mul`: `[T, 2 * width]` to `[T, width]`."""
     if gate_up.stride(-1) != 1:
         gate_up = gate_up.contiguous()
     rows, width = gate_up.shape[0], gate_up.shape[-1] // 2
     out = torch.empty((rows, width), dtype=gate_up.dtype, device=gate_up.device)
-    block = min(_BLOCK, triton.next_power_of_2(width))
-    grid = (rows, triton.cdiv(width, block))
-    _silu_mul[grid](gate_up, out, gate_up.stride(0), WIDTH=width, BLOCK=block, num_warps=4)
+    form, blocks = _form(width)
+    _launch((rows, blocks), (gate_up, out), (), (gate_up.stride(0),), form)
     return out
+
+
+@functools.cache
+def _form(width: int) -> tuple[Form, int]:
+    """The kernel for rows of a width, and the programs of a row."""
+    block = min(_BLOCK, triton.next_power_of_2(width))
+    return Form(WIDTH=width, BLOCK=block, num_warps=4), -(-width // block)

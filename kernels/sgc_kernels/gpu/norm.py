@@ -6,9 +6,13 @@ float32; what is rounded when is as in the reference, `sgc_kernels.norm`.
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
+
+from sgc_kernels.gpu.launcher import Form, Launcher
 
 _TILE = 1024  # numbers of a program, where a row has fewer
 
@@ -20,11 +24,11 @@ def _norm(
     weight: tl.tensor,
     out: tl.tensor,
     rows: tl.tensor,
+    eps: tl.tensor,
     x_inner: tl.tensor,
     x_outer_stride: tl.tensor,
     x_inner_stride: tl.tensor,
     residual_stride: tl.tensor,
-    eps: tl.tensor,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
     ROWS: tl.constexpr,
@@ -50,6 +54,9 @@ def _norm(
     tl.store(out + row[:, None] * WIDTH + column[None, :], result, mask=inside)
 
 
+_launch_norm = Launcher(_norm)
+
+
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """As `sgc_kernels.norm.rms_norm`; a slice of the heads of `[T, heads, head_dim]` is read where
     it lies."""
@@ -71,27 +78,26 @@ def _launch(
 ) -> torch.Tensor:
     if x.stride(-1) != 1 or x.dim() > 3:
         x = x.contiguous()
-    width = x.shape[-1]
-    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    by_head = x.dim() == 3
+    shape = x.shape
+    width, by_head = shape[-1], len(shape) == 3
+    out = torch.empty(shape, dtype=x.dtype, device=x.device)
     rows = x.numel() // width
-    block = triton.next_power_of_2(width)
-    at_once = max(1, _TILE // block)
-    _norm[(triton.cdiv(rows, at_once),)](
-        x,
-        residual,
-        weight,
-        out,
-        rows,
-        x.shape[1] if by_head else 1,
-        x.stride(0) if x.dim() > 1 else width,
+    form, at_once = _form(width, residual is not None)
+    strides = (
+        shape[1] if by_head else 1,
+        x.stride(0) if len(shape) > 1 else width,
         x.stride(1) if by_head else 0,
         residual.stride(0) if residual is not None else 0,
-        eps,
-        WIDTH=width,
-        BLOCK=block,
-        ROWS=at_once,
-        ADD=residual is not None,
-        num_warps=4 if block * at_once <= 2048 else 8 if block <= 8192 else 16,
     )
+    grid = (-(-rows // at_once), 1)
+    _launch_norm(grid, (x, residual, weight, out), (rows, eps), strides, form)
     return out
+
+
+@functools.cache
+def _form(width: int, add: bool) -> tuple[Form, int]:
+    """The kernel for rows of a width, and how many of them a program takes."""
+    block = triton.next_power_of_2(width)
+    at_once = max(1, _TILE // block)
+    warps = 4 if block * at_once <= 2048 else 8 if block <= 8192 else 16
+    return Form(WIDTH=width, BLOCK=block, ROWS=at_once, ADD=add, num_warps=warps), at_once

@@ -7,11 +7,14 @@ halves of each head lie in registers, and the kind of head decides where the res
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
 
 from sgc_kernels.gpu.eight_bits import stored
+from sgc_kernels.gpu.launcher import Form, Launcher
 
 Table = tuple[torch.Tensor, torch.Tensor]
 
@@ -48,11 +51,11 @@ def _turn_and_store(
     k_cache: tl.tensor,
     v_cache: tl.tensor,
     slots: tl.tensor,
+    eps: tl.tensor,
     token_stride: tl.tensor,
     head_stride: tl.tensor,
     k_stride: tl.tensor,
     v_stride: tl.tensor,
-    eps: tl.tensor,
     Q_HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
     HALF: tl.constexpr,
@@ -104,6 +107,9 @@ def _turn_and_store(
     tl.store(to_v + HALF, stored(raw_high, v_cache), mask=inside & is_v)
 
 
+_launch_turn = Launcher(_turn_and_store)
+
+
 def turn_and_store(
     qkv: torch.Tensor,
     table: Table,
@@ -140,35 +146,46 @@ def _launch(
     tokens, heads, head_dim = qkv.shape
     kv_heads = k_cache.shape[1]
     q_heads = heads - 2 * kv_heads
-    for pool in (k_cache, v_cache):
-        assert pool.stride()[1:] == (head_dim, 1), "the heads of a slot lie beside each other"
-    assert qkv.stride(2) == 1, "heads lie in one piece"
+    (token_stride, head_stride, inner), k_strides, v_strides = (
+        tensor.stride() for tensor in (qkv, k_cache, v_cache)
+    )
+    together = (head_dim, 1)
+    assert k_strides[1:] == v_strides[1:] == together, "the heads of a slot lie beside each other"
+    assert inner == 1, "heads lie in one piece"
     assert head_dim % 2 == 0, "heads have two halves"
-    cos, sin = (part.reshape(tokens, head_dim).contiguous() for part in table)
+    cos, sin = table
+    assert cos.numel() == sin.numel() == tokens * head_dim, "an angle a token and column"
     q = torch.empty((tokens, q_heads, head_dim), dtype=qkv.dtype, device=qkv.device)
-    block = triton.next_power_of_2(head_dim // 2)
-    at_once = max(1, _NUMBERS // (2 * block))
-    _turn_and_store[(tokens, triton.cdiv(heads, at_once))](
+    q_norm, k_norm = (None, None) if norms is None else norms
+    form, programs = _form(q_heads, kv_heads, head_dim, norms is not None)
+    tensors = (
         qkv,
-        cos,
-        sin,
-        norms[0] if norms is not None else None,
-        norms[1] if norms is not None else None,
+        cos.contiguous(),
+        sin.contiguous(),
+        q_norm,
+        k_norm,
         q,
         k_cache,
         v_cache,
         slots,
-        qkv.stride(0),
-        qkv.stride(1),
-        k_cache.stride(0),
-        v_cache.stride(0),
-        eps,
+    )
+    strides = (token_stride, head_stride, k_strides[0], v_strides[0])
+    _launch_turn((tokens, programs), tensors, (eps,), strides, form)
+    return q
+
+
+@functools.cache
+def _form(q_heads: int, kv_heads: int, head_dim: int, norm: bool) -> tuple[Form, int]:
+    """The kernel for a model's heads, and the programs of a token."""
+    block = triton.next_power_of_2(head_dim // 2)
+    at_once = max(1, _NUMBERS // (2 * block))
+    form = Form(
         Q_HEADS=q_heads,
         KV_HEADS=kv_heads,
         HALF=head_dim // 2,
         BLOCK=block,
         HEADS=at_once,
-        NORM=norms is not None,
+        NORM=norm,
         num_warps=4,
     )
-    return q
+    return form, -(-(q_heads + 2 * kv_heads) // at_once)

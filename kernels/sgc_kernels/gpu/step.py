@@ -3,10 +3,13 @@ table, and the rotary table, one launch each."""
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
 
+from sgc_kernels.gpu.launcher import Form, Launcher
 from sgc_kernels.step import NUMBERS, StepTensors
 
 _TOKENS = 128  # of a program
@@ -44,6 +47,9 @@ def _prepare(
     tl.store(table + row * CONTEXT + position, slot, mask=inside)
 
 
+_launch_prepare = Launcher(_prepare)
+
+
 def prepare_step(
     numbers: torch.Tensor, table: torch.Tensor, last_ids: torch.Tensor, out: StepTensors
 ) -> None:
@@ -54,7 +60,7 @@ def prepare_step(
     tokens = len(numbers)
     assert numbers.shape[1] == NUMBERS
     assert tokens == len(out.ids), "an entry a token"
-    _prepare[(triton.cdiv(tokens, _TOKENS),)](
+    tensors = (
         numbers,
         table,
         last_ids,
@@ -63,11 +69,14 @@ def prepare_step(
         out.out_slots,
         out.starts,
         out.lens,
-        tokens,
-        CONTEXT=table.shape[1],
-        BLOCK=_TOKENS,
-        num_warps=4,
     )
+    form = _prepare_form(table.shape[1])
+    _launch_prepare((-(-tokens // _TOKENS), 1), tensors, (tokens,), (), form)
+
+
+@functools.cache
+def _prepare_form(context: int) -> Form:
+    return Form(CONTEXT=context, BLOCK=_TOKENS, num_warps=4)
 
 
 @triton.jit
@@ -88,14 +97,21 @@ def _fill(
     tl.store(table + row * CONTEXT + position + at, slot, mask=at < length)
 
 
+_launch_fill = Launcher(_fill)
+
+
 def fill_table(runs: torch.Tensor, slots: torch.Tensor, table: torch.Tensor, longest: int) -> None:
     """As `sgc_kernels.step.fill_table`; `longest` is the length of the longest run."""
     assert runs.dtype == slots.dtype == table.dtype == torch.int32
     assert runs.is_contiguous()
     assert table.is_contiguous()
-    _fill[(len(runs), triton.cdiv(longest, _SLOTS))](
-        runs, slots, table, CONTEXT=table.shape[1], BLOCK=_SLOTS, num_warps=4
-    )
+    grid, form = (len(runs), -(-longest // _SLOTS)), _fill_form(table.shape[1])
+    _launch_fill(grid, (runs, slots, table), (), (), form)
+
+
+@functools.cache
+def _fill_form(context: int) -> Form:
+    return Form(CONTEXT=context, BLOCK=_SLOTS, num_warps=4)
 
 
 @triton.jit
@@ -122,6 +138,9 @@ def _rotary(
     tl.store(sin_out + place + HALF, sin, mask=within)
 
 
+_launch_rotary = Launcher(_rotary)
+
+
 def rotary_table(
     positions: torch.Tensor, inv_freq: torch.Tensor, scale: float, dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -131,8 +150,11 @@ def rotary_table(
     shape = (len(positions), 1, 2 * half)
     cos = torch.empty(shape, dtype=dtype, device=positions.device)
     sin = torch.empty_like(cos)
-    block = triton.next_power_of_2(half)
-    _rotary[(len(positions),)](
-        positions, inv_freq, cos, sin, float(scale), HALF=half, BLOCK=block, num_warps=1
-    )
+    tensors = (positions, inv_freq, cos, sin)
+    _launch_rotary((len(positions), 1), tensors, (float(scale),), (), _rotary_form(half))
     return cos, sin
+
+
+@functools.cache
+def _rotary_form(half: int) -> Form:
+    return Form(HALF=half, BLOCK=triton.next_power_of_2(half), num_warps=1)

@@ -10,6 +10,7 @@ logarithm of their weights' sum, are merged by a second kernel.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,7 @@ import triton
 import triton.language as tl
 
 from sgc_kernels.gpu.eight_bits import beside
+from sgc_kernels.gpu.launcher import Form, Launcher
 
 ITEM = 8  # int32 of an item: see `ITEM_FIELDS`
 ITEM_FIELDS = (
@@ -253,6 +255,10 @@ def tiles(dtype: torch.dtype, head_dim: int, hopper: bool = False) -> tuple[Tile
     return Tile(128, 32, 8, 3, 1), Tile(64, 32, 4, 2, 2), Tile(16, 32, 4, 3, 2)
 
 
+_launch_extend = Launcher(_extend)
+_launch_merge = Launcher(_merge)
+
+
 def attend_items(
     q: torch.Tensor,
     k_cache: torch.Tensor,
@@ -278,27 +284,48 @@ def attend_items(
         partials: float32 `[num_partials, num_heads, head_dim]`, the results of items that are
             not, and `[num_partials, num_heads]`, base-2 logarithms of their weights' sums.
     """
-    num_heads, head_dim = q.shape[1:]
-    kv_heads = k_cache.shape[1]
-    assert q.stride(2) == k_cache.stride(2) == v_cache.stride(2) == 1, "heads must be contiguous"
+    _, num_heads, head_dim = q.shape
+    _, kv_heads, _ = k_cache.shape
+    *q_strides, q_inner = q.stride()
+    *k_strides, k_inner = k_cache.stride()
+    *v_strides, v_inner = v_cache.stride()
+    assert q_inner == k_inner == v_inner == 1, "heads must be contiguous"
     assert tile.lines * kv_heads >= num_heads, "a tile must hold one token of a key head"
-    _extend[(items.shape[0] * kv_heads,)](
-        q, k_cache, v_cache, slots, items, out, *partials, scale * 1.4426950408889634, window or 0,
-        q.stride(0), q.stride(1), k_cache.stride(0), k_cache.stride(1),
-        v_cache.stride(0), v_cache.stride(1),
+    wide = is_wide(k_cache, v_cache)
+    exact = q.dtype == torch.float32
+    _launch_extend(
+        (items.shape[0] * kv_heads, 1),
+        (q, k_cache, v_cache, slots, items, out, *partials),
+        (scale * 1.4426950408889634, window or 0),
+        (*q_strides, *k_strides, *v_strides),
+        _form(tile, num_heads, kv_heads, head_dim, window is not None, wide, exact),
+    )
+
+
+@functools.cache
+def _form(
+    tile: Tile,
+    num_heads: int,
+    kv_heads: int,
+    head_dim: int,
+    windowed: bool,
+    wide: bool,
+    exact: bool,
+) -> Form:
+    return Form(
         KV_HEADS=kv_heads,
         GROUP=num_heads // kv_heads,
         HEAD_DIM=head_dim,
         BLOCK_D=_power(head_dim),
         BLOCK_M=tile.lines,
         BLOCK_N=tile.keys,
-        WINDOWED=window is not None,
-        WIDE=is_wide(k_cache, v_cache),
-        PRECISION="ieee" if q.dtype == torch.float32 else "tf32",
+        WINDOWED=windowed,
+        WIDE=wide,
+        PRECISION="ieee" if exact else "tf32",
         num_warps=tile.warps,
         num_stages=tile.stages,
         **({} if tile.registers is None else {"maxnreg": tile.registers}),
-    )  # fmt: skip
+    )
 
 
 def merge_partials(
@@ -311,14 +338,23 @@ def merge_partials(
         merges: `[num_merges, MERGE]` int32, a token each.
         out: `[T, num_heads, head_dim]` contiguous.
     """
-    num_heads, head_dim = out.shape[1:]
+    _, num_heads, head_dim = out.shape
+    form, programs = _merge_form(num_heads, head_dim)
+    _launch_merge((merges.shape[0], programs), (*partials, merges, out), (), (), form)
+
+
+@functools.cache
+def _merge_form(num_heads: int, head_dim: int) -> tuple[Form, int]:
+    """The kernel for a model's heads, and the programs of a token."""
     heads = min(4, _power(num_heads, 1))
-    grid = (merges.shape[0], triton.cdiv(num_heads, heads))
-    _merge[grid](
-        *partials, merges, out,
-        NUM_HEADS=num_heads, HEADS=heads, HEAD_DIM=head_dim, BLOCK_D=_power(head_dim),
+    form = Form(
+        NUM_HEADS=num_heads,
+        HEADS=heads,
+        HEAD_DIM=head_dim,
+        BLOCK_D=_power(head_dim),
         num_warps=1,
-    )  # fmt: skip
+    )
+    return form, -(-num_heads // heads)
 
 
 def _power(number: int, least: int = 16) -> int:
@@ -327,4 +363,5 @@ def _power(number: int, least: int = 16) -> int:
 
 def is_wide(k_cache: torch.Tensor, v_cache: torch.Tensor) -> bool:
     """Whether places in the caches need 64 bits."""
-    return any(cache.shape[0] * cache.stride(0) >= 1 << 31 for cache in (k_cache, v_cache))
+    # Slots lie one behind the other, so this is the place behind the last one.
+    return max(k_cache.size(0) * k_cache.stride(0), v_cache.size(0) * v_cache.stride(0)) >= 1 << 31

@@ -23,6 +23,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from sgc_kernels.gpu.attention.extend import Tile, is_wide
 from sgc_kernels.gpu.attention.hopper_ring import gather, next_stage
 from sgc_kernels.gpu.attention.parts import LOG2_E
+from sgc_kernels.gpu.launcher import Form, Launcher
 
 _DTYPES = (torch.bfloat16, torch.float16)
 _HEAD_DIMS = (64, 128)
@@ -324,6 +325,9 @@ def _extend(
     )  # fmt: skip
 
 
+_launch = Launcher(_extend)
+
+
 @functools.cache
 def can_attend(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
     """Whether these kernels run on this device and for this model."""
@@ -345,17 +349,28 @@ def attend_items(
     partials: tuple[torch.Tensor, torch.Tensor],
 ) -> None:
     """As `extend.attend_items`, for items of tiles of 128 lines, none of them empty."""
-    num_heads, head_dim = q.shape[1:]
-    kv_heads = k_cache.shape[1]
+    _, num_heads, head_dim = q.shape
+    _, kv_heads, _ = k_cache.shape
     assert tile.lines == 2 * _HALF.value, "a tile has 128 lines"
-    _extend[(items.shape[0] * kv_heads,)](
-        q, k_cache, v_cache, slots, items, out, *partials, scale * LOG2_E, window or 0,
-        q.stride(0), q.stride(1), k_cache.stride(0), k_cache.stride(1),
-        v_cache.stride(0), v_cache.stride(1),
+    wide = is_wide(k_cache, v_cache)
+    _launch(
+        (items.shape[0] * kv_heads, 1),
+        (q, k_cache, v_cache, slots, items, out, *partials),
+        (scale * LOG2_E, window or 0),
+        (*q.stride()[:2], *k_cache.stride()[:2], *v_cache.stride()[:2]),
+        _form(tile, num_heads, kv_heads, head_dim, window is not None, wide),
+    )
+
+
+@functools.cache
+def _form(
+    tile: Tile, num_heads: int, kv_heads: int, head_dim: int, windowed: bool, wide: bool
+) -> Form:
+    return Form(
         KV_HEADS=kv_heads,
         GROUP=num_heads // kv_heads,
-        WINDOWED=window is not None,
-        WIDE=is_wide(k_cache, v_cache),
+        WINDOWED=windowed,
+        WIDE=wide,
         DIM=head_dim,
         BLOCK=tile.keys,
         STAGES=tile.stages,
@@ -363,4 +378,4 @@ def attend_items(
         GATHER=_GATHER,
         num_warps=4,
         maxnreg=_ALL,
-    )  # fmt: skip
+    )

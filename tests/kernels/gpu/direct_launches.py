@@ -1,0 +1,131 @@
+"""Run by `test_launcher.py`: launches of each kernel by Triton and directly, told side by side.
+
+Usage: direct_launches.py FOLDER
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from stand_in import StandIn
+
+_DTYPE = torch.bfloat16
+
+
+def cases() -> dict[str, Callable[[], object]]:
+    from sgc_kernels.gpu.activation import silu_mul
+    from sgc_kernels.gpu.attention import extend
+    from sgc_kernels.gpu.norm import add_rms_norm, rms_norm
+    from sgc_kernels.gpu.rotary import norm_turn_and_store, turn_and_store
+    from sgc_kernels.gpu.step import fill_table, prepare_step, rotary_table
+    from sgc_kernels.step import StepTensors
+
+    def zeros(*shape: int, dtype: torch.dtype = _DTYPE) -> torch.Tensor:
+        return torch.zeros(*shape, dtype=dtype)
+
+    x, residual, weight, qkv = zeros(4, 256), zeros(4, 256), zeros(256), zeros(4, 8, 64)
+    table, norms = (zeros(4, 1, 64), zeros(4, 1, 64)), (zeros(64), zeros(64))
+    rest = table[0][1:], table[1][1:]
+    k, v, slots = zeros(32, 2, 64), zeros(32, 2, 64), zeros(4, dtype=torch.int64)
+    q, out, pages = zeros(4, 4, 64), zeros(4, 4, 64), zeros(64, dtype=torch.int32)
+    items, tiles = zeros(3, 8, dtype=torch.int32), extend.tiles(_DTYPE, 64)
+    partials = zeros(8, 4, 64, dtype=torch.float32), zeros(8, 4, dtype=torch.float32)
+    none = partials[0][:0], partials[1][:0]
+    odd = zeros(4 * 256 + 1)[1:].view(4, 256)  # not at a multiple of 16 bytes
+    numbers, step = zeros(4, 4, dtype=torch.int32), StepTensors.empty(4, torch.device("cpu"))
+    frequencies = zeros(32, dtype=torch.float32)
+    whole, last = zeros(8, 128, dtype=torch.int32), zeros(8, dtype=torch.int64)
+
+    def attend(tile: int, window: int | None, room: tuple[torch.Tensor, torch.Tensor]) -> None:
+        extend.attend_items(q, k, v, pages, items, tiles[tile], 0.1, window, out, room)
+
+    return {
+        "norm": lambda: rms_norm(x, weight, 1e-5),
+        "norm, less rows": lambda: rms_norm(x[:1], weight, 1e-6),
+        "norm of heads": lambda: rms_norm(qkv[:, :4], norms[0], 1e-5),
+        "norm and sum": lambda: add_rms_norm(x, residual, weight, 1e-5),
+        "norm of float32": lambda: rms_norm(x.float(), weight.float(), 1e-5),
+        "norm at odd places": lambda: rms_norm(odd, weight, 1e-5),
+        "activation": lambda: silu_mul(x),
+        "turn": lambda: turn_and_store(qkv, table, k, v, slots),
+        "norm and turn": lambda: norm_turn_and_store(qkv, norms, 1e-5, table, k, v, slots),
+        "slots at odd places": lambda: turn_and_store(qkv[1:], rest, k, v, slots[1:]),
+        "extend": lambda: attend(1, None, none),
+        "extend, cut": lambda: attend(2, 9, partials),
+        "merge": lambda: extend.merge_partials(partials, items, out),
+        "rotary table": lambda: rotary_table(slots, frequencies, 1.0, _DTYPE),
+        "prepare": lambda: prepare_step(numbers, whole, last, step),
+        "fill": lambda: fill_table(numbers, pages, whole, 50),
+    }
+
+
+def at_same_places(body: Callable[[], object]) -> Callable[[], None]:
+    """`body`, whose new tensors lie at the same places each time."""
+    made: dict[int, torch.Tensor] = {}
+    before = torch.empty, torch.empty_like, torch.Tensor.float
+
+    def again() -> None:
+        number = itertools.count()
+
+        def kept(how: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+            def make(*args: Any, **options: Any) -> torch.Tensor:
+                return made.setdefault(next(number), how(*args, **options))
+
+            return make
+
+        torch.empty, torch.empty_like, torch.Tensor.float = (kept(how) for how in before)
+        try:
+            body()
+        finally:
+            torch.empty, torch.empty_like, torch.Tensor.float = before
+
+    return again
+
+
+def main() -> None:
+    driver = StandIn(Path(sys.argv[1]))
+    from sgc_kernels.gpu import launcher
+
+    plain: list[Any] = []
+    launch_plainly = launcher.Launcher._plainly
+
+    def _plainly(self: launcher.Launcher, *args: Any) -> Any:
+        plain.append(launch_plainly(self, *args))
+        return plain[-1]
+
+    launcher.Launcher._plainly = _plainly  # type: ignore[method-assign]
+    for name, case in cases().items():
+        body = at_same_places(case)
+        launcher._devices.clear()
+        body()
+        kinds = list(plain[-1].src.signature.values())
+        by_triton = driver.launches(body, kinds)
+        launcher._devices.add(0)
+        body()
+        plain.clear()
+        directly = driver.launches(body, kinds)
+        print(name, "same" if by_triton == directly else f"{by_triton} {directly}", len(plain))
+    launcher._devices.add(0)
+    looked_up = driver.looked_up
+    launch, form = launcher.Launcher(launcher._tell), launcher.Form(CONSTANT=1000, ABSENT=7)
+    numbers = torch.zeros(24, dtype=torch.int32)
+    at = numbers.data_ptr()
+    for free in (1, -48):
+
+        def tell(free: int = free) -> None:
+            launch((3, 2), (None, numbers, numbers), (free, 0.5), (96, 1), form)
+
+        told = driver.launches(tell, ["*", "*", "i32", "f", "i32"])
+        print(told[0][0], told[0][2] == [at, at, free & 0xFFFFFFFF, 0x3F000000, 96])
+    print(driver.looked_up - looked_up, "addresses asked about")
+
+
+if __name__ == "__main__":
+    main()
