@@ -20,8 +20,10 @@ _DTYPE = torch.bfloat16
 
 
 def cases() -> dict[str, Callable[[], object]]:
+    from sgc_kernels.attention.spec import AttentionShape
     from sgc_kernels.gpu.activation import silu_mul
-    from sgc_kernels.gpu.attention import extend
+    from sgc_kernels.gpu.attention import decode, extend
+    from sgc_kernels.gpu.attention.items import Launch
     from sgc_kernels.gpu.norm import add_rms_norm, rms_norm
     from sgc_kernels.gpu.rotary import norm_turn_and_store, turn_and_store
     from sgc_kernels.gpu.step import fill_table, prepare_step, rotary_table
@@ -41,6 +43,8 @@ def cases() -> dict[str, Callable[[], object]]:
     odd = zeros(4 * 256 + 1)[1:].view(4, 256)  # not at a multiple of 16 bytes
     numbers, step = zeros(4, 4, dtype=torch.int32), StepTensors.empty(4, torch.device("cpu"))
     frequencies = zeros(32, dtype=torch.float32)
+    rows = decode.DecodeAttention(AttentionShape(4, 2, 64, 0.1, _DTYPE), 8, "cpu")
+    arrays, launch = (q, k, v, pages, pages, pages), Launch(4, 8, 8, 8, 64, 16)
     whole, last = zeros(8, 128, dtype=torch.int32), zeros(8, dtype=torch.int64)
 
     def attend(tile: int, window: int | None, room: tuple[torch.Tensor, torch.Tensor]) -> None:
@@ -60,6 +64,11 @@ def cases() -> dict[str, Callable[[], object]]:
         "extend": lambda: attend(1, None, none),
         "extend, cut": lambda: attend(2, 9, partials),
         "merge": lambda: extend.merge_partials(partials, items, out),
+        "wide": lambda: rows._wide(arrays, launch),
+        "own": lambda: rows._attend(
+            decode._launch_narrow, 2, 8, (qkv[:, :4], *arrays[1:]), rows.forms.own[16]
+        ),
+        "merge of rows": lambda: rows._merge(out, launch),
         "rotary table": lambda: rotary_table(slots, frequencies, 1.0, _DTYPE),
         "prepare": lambda: prepare_step(numbers, whole, last, step),
         "fill": lambda: fill_table(numbers, pages, whole, 50),

@@ -7,7 +7,7 @@ on a second stream beside own ones, in a graph those that few share on a third, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,12 +22,15 @@ from sgc_kernels.gpu.attention.plan import PARTS_A_ROW, Ints, Plan, Planner, Rul
 from sgc_kernels.gpu.attention.side_stream import SideStream
 from sgc_kernels.gpu.attention.tuning import DEFAULT, Tuning
 from sgc_kernels.gpu.attention.wide import attend_wide
+from sgc_kernels.gpu.launcher import Form, Launcher
 
 _FEW_ROWS = 16
 _FEW_WIDE = 64  # programs
 _COPIES = 4  # host buffers, so that the next step's may be written while the last one's travels
-_Grid = tuple[int, int]
-_Kernel = Callable[..., Any]
+
+_launch_wide = Launcher(attend_wide)
+_launch_narrow = Launcher(attend_narrow)
+_launch_merge = Launcher(merge_partials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Buffers:
     max_rows: int
     max_items: int
     table: torch.Tensor = field(init=False)  # int32: wide, few, own items, places
+    views: tuple[torch.Tensor, ...] = field(init=False)  # of the table's kinds
     used: list[list[int]] = field(init=False)  # numbers of each kind in a host buffer
     hosts: list[torch.Tensor] = field(init=False)
     arrived: list[torch.cuda.Event | None] = field(init=False)
@@ -58,6 +62,7 @@ class Buffers:
     def __post_init__(self) -> None:
         size = 3 * self.max_items * ITEM + self.max_rows * PLACE
         self.table = torch.zeros(size, dtype=torch.int32, device=self.device)
+        self.views = tuple(self.table[kind * self.max_items * ITEM :] for kind in range(4))
         pinned = self.device.type == "cuda"
         self.hosts = [
             torch.zeros(size, dtype=torch.int32, pin_memory=pinned) for _ in range(_COPIES)
@@ -66,11 +71,11 @@ class Buffers:
         self.used = [[0, 0, 0, self.max_rows * PLACE] for _ in range(_COPIES)]
 
     def items(self, kind: int) -> torch.Tensor:
-        return self.table[kind * self.max_items * ITEM :]
+        return self.views[kind]
 
     @property
     def places(self) -> torch.Tensor:
-        return self.table[3 * self.max_items * ITEM :]
+        return self.views[3]
 
     def hold(self, launch: Launch) -> bool:
         items = max(launch.wide, launch.few, launch.own)
@@ -122,6 +127,7 @@ class DecodeAttention:
         self._rules = _rules(shape, max_partials, max_items, window, tuning)
         self.planner = Planner(self._rules)
         self.forms = _forms(shape)
+        self._kept: dict[tuple[int, ...], Form] = {}
         self._sides = SideStream(), SideStream()
         self.launch: Launch | None = None
 
@@ -177,8 +183,8 @@ class DecodeAttention:
             self._wide(arrays, launch)
         # Launched one by one, another stream costs more than it saves.
         with few.beside(q.device, launch.few > 0 and launch.own > 0 and _is_recorded(q.device)):
-            self._attend(attend_narrow, 1, launch.few, arrays, self.forms.few)
-        self._attend(attend_narrow, 2, launch.own, arrays, self.forms.own[launch.tokens])
+            self._attend(_launch_narrow, 1, launch.few, arrays, self.forms.few)
+        self._attend(_launch_narrow, 2, launch.own, arrays, self.forms.own[launch.tokens])
         wide.join(q.device)
         few.join(q.device)
         self._merge(out, launch)
@@ -187,11 +193,11 @@ class DecodeAttention:
     def _wide(self, arrays: tuple[torch.Tensor, ...], launch: Launch) -> None:
         many = launch.wide * self.shape.num_kv_heads > _FEW_WIDE
         forms = self.forms.wide_many if many else self.forms.wide
-        self._attend(attend_wide, 0, launch.wide, arrays, forms[launch.tile])
+        self._attend(_launch_wide, 0, launch.wide, arrays, forms[launch.tile])
 
     def _attend(
         self,
-        kernel: _Kernel,
+        kernel: Launcher,
         kind: int,
         count: int,
         arrays: tuple[torch.Tensor, ...],
@@ -199,33 +205,34 @@ class DecodeAttention:
     ) -> None:
         if count == 0:
             return
-        q, k_cache, v_cache = arrays[:3]
-        grid: _Grid = (self.shape.num_kv_heads, count)
-        kernel[grid](  # type: ignore[index]
-            *arrays,
-            self._buffers.items(kind),
-            self._buffers.places,
-            self._partial,
-            self._sums,
-            self.shape.scale * LOG2_E,
-            Q_STRIDE=q.stride(0),
-            K_STRIDE=k_cache.stride(0),
-            V_STRIDE=v_cache.stride(0),
-            WINDOW=self._window or 0,
-            **form,
+        buffers = self._buffers
+        kernel(
+            (self.shape.num_kv_heads, count),
+            (*arrays, buffers.items(kind), buffers.places, self._partial, self._sums),
+            (self.shape.scale * LOG2_E,),
+            (),
+            self._attend_form(form, *arrays[:3]),
         )
+
+    def _attend_form(
+        self, form: dict[str, Any], q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor
+    ) -> Form:
+        """One of `self.forms` for tensors that lie so."""
+        strides = q.stride(0), k_cache.stride(0), v_cache.stride(0)
+        key = (id(form), *strides)
+        if key not in self._kept:
+            names = dict(zip(("Q_STRIDE", "K_STRIDE", "V_STRIDE"), strides, strict=True))
+            self._kept[key] = Form(**names, WINDOW=self._window or 0, **form)
+        return self._kept[key]
 
     def _merge(self, out: torch.Tensor, launch: Launch) -> None:
         form = self.forms.merge if launch.rows > _FEW_ROWS else self.forms.merge_long
-        grid: _Grid = (-(-self.shape.num_heads // form["SOME_HEADS"]), launch.rows)
-        merge_partials[grid](
-            self._partial,
-            self._sums,
-            self._buffers.places,
-            out,
-            OUT_STRIDE=out.stride(0),
-            **form,
-        )
+        key = (id(form), out.stride(0))
+        if key not in self._kept:
+            self._kept[key] = Form(OUT_STRIDE=out.stride(0), **form)
+        grid = (-(-self.shape.num_heads // form["SOME_HEADS"]), launch.rows)
+        tensors = (self._partial, self._sums, self._buffers.places, out)
+        _launch_merge(grid, tensors, (), (), self._kept[key])
 
 
 def _is_recorded(device: torch.device) -> bool:
