@@ -47,8 +47,7 @@ class HostSampler:
         ]
         scored = [logits[row : row + p[2] - p[1]] for p, row in scoring]
         scores = host_runner._scores([p for p, _ in scoring], torch.cat(scored)) if scoring else []
-        kept = [part.clone() for part in parts]
-        flight = self._host._choose(rows, logits[list(logit_rows)], recorded, kept, scores)
+        flight = self._host._choose(rows, logits[list(logit_rows)], recorded, scores)
         if len(rows):
             ids = torch.tensor(flight.results.ids).to(last_ids)
             last_ids[torch.tensor(list(table_rows)).to(last_ids)] = ids
@@ -156,11 +155,18 @@ class Fleet:
     def join(self) -> None:
         """A new request, perhaps with the beginning of another one's tokens and slots."""
         chance = self.chance
-        shared: list[int] = []
-        slots: list[int] = []
         if self.flying and chance.random() < 0.7:
             other = chance.choice(self.flying)
-            count = chance.randint(0, self.done[other])
+            self._join(other, chance.randint(0, self.done[other]))
+        else:
+            self._join(None, 0)
+
+    def _join(self, other: Request | None, count: int) -> Request:
+        """A new request with `count` tokens and slots of another one."""
+        chance = self.chance
+        shared: list[int] = []
+        slots: list[int] = []
+        if other is not None:
             shared, slots = other.tokens[:count].tolist(), other.slots[:count].tolist()
         own = chance.choices(range(3, 97), k=chance.randint(1, 12))
         params = SamplingParams(temperature=0, max_tokens=100)
@@ -174,6 +180,7 @@ class Fleet:
             self.users[slot] += 1
         self.flying.append(request)
         self.done[request] = len(slots)
+        return request
 
     def leave(self, request: Request) -> None:
         self.flying.remove(request)
@@ -211,11 +218,11 @@ class Fleet:
             if left == 0 or chance.random() < 0.1:
                 continue
             end = start + (left if chance.random() < 0.6 else chance.randint(1, left))
-            for place in range(start, end):
-                request.slots[place] = self._take()
-            chunks.append(Chunk(request, start, end))
+            chunks.append(self._chunk(request, start, end))
         if not chunks:
             return
+        if len(self.flying) < self.most and chance.random() < 0.3:
+            chunks.insert(chance.randint(0, len(chunks)), self._follow(chance.choice(chunks)))
         launched = self.runner.launch(chunks)
         for request, _, end in chunks:
             self.done[request] = end
@@ -224,6 +231,18 @@ class Fleet:
         ends = {request: end for request, _, end in chunks}
         self._check(launched.sampling, launched.logits, ends)
         self._sample(launched.sampling)
+
+    def _chunk(self, request: Request, start: int, end: int) -> Chunk:
+        for place in range(start, end):
+            request.slots[place] = self._take()
+        return Chunk(request, start, end)
+
+    def _follow(self, chunk: Chunk) -> Chunk:
+        """A new request that shares what another one computes in the same step."""
+        known = chunk.end - chunk.is_pending
+        request = self._join(chunk.request, self.chance.randint(chunk.start, known))
+        start = self.done[request]
+        return self._chunk(request, start, self.chance.randint(start + 1, request.num_tokens))
 
     def _check(
         self, requests: Sequence[Request], logits: torch.Tensor, ends: Mapping[Request, int]

@@ -1,9 +1,11 @@
 """Decides which waiting requests begin in a step.
 
 In order of their claim: the oldest when its turn has come (`turns`), then what the queue's walk
-gives (`queue`, `order`), until the first that does not fit. A request that would compute what
-another one computes right now is passed over together with all that share that prefix
-(`sharing`), and the places and the memory that they will need are kept for them.
+gives (`queue`, `order`), until the first that does not fit. A request that shares what another one
+computes in this very step (`sharing`) finds it in the tree, where it is put for it: a step stores
+all its keys and values before it reads any. One that would compute what another one computes in a
+later step is passed over together with all that share that prefix, and the places and the memory
+that they will need are kept for them.
 
 A request fits if its own tokens, and the share `reserve` of what it and all in flight may still
 generate, find room. For a program instance that has not begun, the tokens that begun instances
@@ -22,24 +24,37 @@ from sgc_runtime.cache.radix_tree import Node
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.instances import Instances
 from sgc_runtime.engine.order import ArrivalOrder, Group, Order, PrefixOrder
+from sgc_runtime.engine.prompt_budget import PromptBudget
 from sgc_runtime.engine.queue import WaitingQueue
-from sgc_runtime.engine.request import Request, State
-from sgc_runtime.engine.request_memory import find_prefix, lock_prefix, take_slots
+from sgc_runtime.engine.request import Leader, Request, State
+from sgc_runtime.engine.request_memory import find_prefix, lock_prefix, store, take_slots
 from sgc_runtime.engine.sharing import PrefixesInFlight
 from sgc_runtime.engine.turns import Turns
 
 
 class _Round:
-    """The admissions of one step: what is left to give, and what has been given."""
+    """The admissions of one step: what is left to give, and what has been given.
 
-    def __init__(self, budget: int, places: int, growth: int, prefixes: PrefixesInFlight) -> None:
-        self.budget, self.places, self.growth, self.prefixes = budget, places, growth, prefixes
+    Attributes:
+        ends: where the step's chunk of each prompt ends.
+    """
+
+    def __init__(
+        self,
+        budget: PromptBudget,
+        ends: dict[Request, int],
+        places: int,
+        growth: int,
+        prefixes: PrefixesInFlight,
+    ) -> None:
+        self.budget, self.ends = budget, ends
+        self.places, self.growth, self.prefixes = places, growth, prefixes
         self.ahead = 0  # slots kept for requests that were passed over
         self.admitted: list[Request] = []
 
     @property
     def over(self) -> bool:
-        return self.budget <= 0 or self.places <= 0
+        return self.budget.tokens <= 0 or self.places <= 0
 
     def keep_for(self, group: Group) -> None:
         coming = min(group.count, self.places)
@@ -47,11 +62,17 @@ class _Round:
         self.places -= coming
 
     def admit(self, request: Request) -> None:
-        self.budget -= min(self.budget, request.num_target - request.num_computed)
+        end = self.budget.take(request)
+        if end > request.num_computed:
+            self.ends[request] = end
         self.places -= 1
         self.growth += request.num_growth
         self.prefixes.add(request)
         self.admitted.append(request)
+
+    def gets_to(self, leader: Leader) -> bool:
+        """Whether the step computes all that is shared."""
+        return self.ends.get(leader.request, 0) >= leader.until
 
 
 class Admission:
@@ -70,28 +91,43 @@ class Admission:
         self.instances = Instances(config.cohort, config.kv_tokens, config.claim_steps)
         self.waiting = WaitingQueue(self._make_order, self._size, self._cohort_of)
         self.looked_at = self.admitted = 0
+        self._shared: list[tuple[Node, int]] = []  # what is put ahead into the tree, from where on
 
     def admit(
-        self, budget: int, prefilling: Sequence[Request], running: Sequence[Request], clock: int
+        self,
+        budget: PromptBudget,
+        ends: dict[Request, int],
+        prefilling: Sequence[Request],
+        running: Sequence[Request],
+        clock: int,
     ) -> list[Request]:
         """Requests that begin now, with slots for their prompts, no longer waiting.
 
         Args:
-            budget: prompt tokens that the step has left.
+            budget: what the step has left for prompts.
+            ends: where the step's chunks of prompts end; those of new ones are added.
             clock: tokens computed so far, for what lapses with time.
         """
+        self._shared.clear()
         places = self._config.max_running - len(prefilling) - len(running)
-        if budget <= 0 or places <= 0 or not len(self.waiting):
+        if budget.tokens <= 0 or places <= 0 or not len(self.waiting):
             return []
         self.instances.lapse(clock)
-        prefixes = PrefixesInFlight(prefilling, self._config.share_min_tokens)
         growth = sum(r.num_growth for r in prefilling) + sum(r.num_growth for r in running)
         self._alone = not prefilling and not running
-        step = _Round(budget, places, growth, prefixes)
+        prefixes = PrefixesInFlight(prefilling, self._cache.enabled)
+        step = _Round(budget, ends, places, growth, prefixes)
         if self._oldest_is_in(step, clock):
             self._walk(step, clock)
         self.admitted += len(step.admitted)
         return step.admitted
+
+    def unshare(self) -> None:
+        """Nothing of the step was computed: what it put ahead into the tree leaves it. All that
+        the step began has left the flight."""
+        for node, start in reversed(self._shared):  # what hangs below others first
+            self._cache.prune(node, start)
+        self._shared.clear()
 
     # -- below --------------------------------------------------------------------------------
 
@@ -102,10 +138,8 @@ class Admission:
         oldest = self.waiting.oldest
         assert oldest is not None
         self.looked_at += 1
-        node, matched = find_prefix(self._cache, oldest)
-        if self._waits(oldest, node, matched, step):
-            return False
-        if not self._take(oldest, node, matched, step, called=True):
+        place = self._place(oldest, step)
+        if place is None or not self._take(oldest, *place, step, called=True):
             return False
         self.turns.take()
         self._leave_queue(oldest, clock)
@@ -115,10 +149,10 @@ class Admission:
         walk, before = self.waiting.walk(), len(step.admitted)
         for request in islice(walk, self._config.scan_limit) if not step.over else ():
             self.looked_at += 1
-            node, matched = find_prefix(self._cache, request)
-            if self._waits(request, node, matched, step):
+            place = self._place(request, step)
+            if place is None:
                 step.keep_for(walk.skip(self._shared_depth(request)))
-            elif not self._take(request, node, matched, step):
+            elif not self._take(request, *place, step):
                 break
             if step.over:
                 break
@@ -126,13 +160,32 @@ class Admission:
         for request in step.admitted[before:]:
             self._leave_queue(request, clock)
 
-    def _waits(self, request: Request, node: Node, matched: int, step: _Round) -> bool:
-        """Whether another one computes a good part of what it lacks behind `matched` tokens."""
-        if not self._cache.enabled:
-            return False
-        if request.leader is None or not request.leader.computes():
-            request.leader = step.prefixes.leader(request, node, matched)
-        return request.leader is not None
+    def _place(self, request: Request, step: _Round) -> tuple[Node, int] | None:
+        """Where a request leaves the tree; None: a later step computes a good part of what it
+        lacks for another one."""
+        while True:
+            node, matched = find_prefix(self._cache, request)
+            leader = request.leader
+            if leader is None or not leader.computes() or step.gets_to(leader):
+                request.leader = None
+                leader = step.prefixes.leader(request, node, matched)
+                if leader is None:
+                    return node, matched
+                if step.gets_to(leader):
+                    self._put_ahead(leader.request, step)
+                    continue
+                if leader.until - matched < self._config.share_min_tokens:
+                    return node, matched
+            request.leader = leader
+            return None
+
+    def _put_ahead(self, request: Request, step: _Round) -> None:
+        """Let others find what the step computes of a prompt. None of it is in the tree yet."""
+        assert request.node is not None
+        start = request.node.end
+        store(self._cache, request, min(step.ends[request], request.num_linear))
+        self._shared.append((request.node, start))
+        step.prefixes.add(request)
 
     def _shared_depth(self, request: Request) -> int:
         """Whoever shares so many tokens with a request that waits for its prefix waits too."""

@@ -24,9 +24,10 @@ class EngineConfig:
             every step does, so that a running gen gets a token in each.
         reserve: share of the tokens that running gens may still make for which memory is kept
             free at admission; 1 means that nothing is ever retracted.
-        share_min_tokens: a request waits for a prefix that another one computes right now if it
-            saves at least so many tokens. It waits for about one step, in which others are
-            served instead, so few tokens are enough.
+        share_min_tokens: a request waits for a prefix that another one computes in later steps if
+            it saves at least so many tokens. It waits for about one step, in which others are
+            served instead, so few tokens are enough. What another one computes in the same step it
+            shares at once.
         scan_limit: waiting requests that are looked at in one step.
         order: `lpm`, `dfs` or `fcfs`; see `order.PrefixOrder`.
         priorities: serve program instances that have begun before new ones; not with `fcfs`.

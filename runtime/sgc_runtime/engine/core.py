@@ -161,6 +161,9 @@ class EngineCore:
         try:
             launched = self.runner.launch(chunks)
         except Exception as exc:
+            # At once: results of the step before may lead to where prompts of this one are shared.
+            self._fail_chunks([c for c in chunks if c.request.state is State.PREFILLING], exc)
+            self.scheduler.not_computed()
             return None, exc
         with self.profile.span("schedule"):
             for chunk in chunks:

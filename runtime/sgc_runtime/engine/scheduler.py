@@ -18,6 +18,7 @@ from sgc_runtime.cache.radix_tree import Node
 from sgc_runtime.engine.admission import Admission
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.metrics import Metrics
+from sgc_runtime.engine.prompt_budget import PromptBudget
 from sgc_runtime.engine.request import Prefix, Request, State
 from sgc_runtime.engine.request_memory import give_back, give_back_end, store
 
@@ -33,12 +34,6 @@ class Chunk(NamedTuple):
     def is_pending(self) -> bool:
         """Whether its last id was sampled and is not known yet."""
         return self.end > self.request.num_tokens
-
-    @property
-    def num_scored(self) -> int:
-        """Tokens whose logits a scoring wants."""
-        scoring = self.request.scoring
-        return 0 if scoring is None else max(0, self.end - max(self.start, scoring.trie.first_row))
 
 
 def _ignore(request: Request) -> None:
@@ -75,6 +70,7 @@ class Scheduler:
         self.waiting = self.admission.waiting
         self.prefilling: list[Request] = []
         self.running: list[Request] = []
+        self._begun: list[Request] = []  # in the last plan
         self._streak = 0
         self._stalled = False
         self._clock = 0  # tokens computed so far
@@ -131,13 +127,14 @@ class Scheduler:
     def plan(self) -> list[Chunk]:
         """The next step's work, with slots for all of it; empty when nothing waits, but for what
         stands aside and for results."""
+        # Rows that decode get their slots first: nobody that begins in this step, or whose prompt
+        # others share in it, is retracted for them.
+        decodes = self._streak >= self._config.max_prefill_streak
+        decode = self._decode() if decodes else []
         prefill = self._prefill()
-        decode: list[Chunk] = []
-        if not prefill or self._streak >= self._config.max_prefill_streak:
-            decode = self._decode()
-            self._streak = 0
-            prefill = [c for c in prefill if c.request.state is State.PREFILLING]
-        self._streak += bool(prefill)
+        if not prefill and not decodes:
+            decode, decodes = self._decode(), True
+        self._streak = bool(prefill) + (0 if decodes else self._streak)
         self._count(prefill, decode)
         return prefill + decode
 
@@ -164,19 +161,29 @@ class Scheduler:
             self.running.append(request)
             request.state = State.RUNNING
 
+    def not_computed(self) -> None:
+        """Nothing of the last plan is computed; its prompts have been dropped. What others share of
+        them is not there, so whoever has begun with that begins anew."""
+        for request in self._begun:
+            if request.state is State.PREFILLING:
+                self._return(request)
+        self.admission.unshare()
+
     # -- prefill ------------------------------------------------------------------------------
 
     def _prefill(self) -> list[Chunk]:
         """Chunks of the prompts in flight, oldest admission first, then of new ones."""
-        budget, scores = self._prompt_tokens(), self._config.score_tokens
-        chunks = self._chunks(self.prefilling, budget, scores)
-        budget -= sum(c.end - c.start for c in chunks)
-        scores -= sum(c.num_scored for c in chunks)
-        admitted = self.admission.admit(budget, self.prefilling, self.running, self._clock)
-        for request in admitted:
+        budget = PromptBudget(self._prompt_tokens(), self._config.score_tokens)
+        ends: dict[Request, int] = {}
+        for request in self.prefilling:
+            end = budget.take(request)
+            if end > request.num_computed:
+                ends[request] = end
+        self._begun = self.admission.admit(budget, ends, self.prefilling, self.running, self._clock)
+        for request in self._begun:
             self._count_admission(request, request.num_matched)
-        self.prefilling += admitted
-        return chunks + self._chunks(admitted, budget, scores)
+        self.prefilling += self._begun
+        return [Chunk(request, request.num_computed, end) for request, end in ends.items()]
 
     def _prompt_tokens(self) -> int:
         """How many prompt tokens the step may compute: no more than others can wait for."""
@@ -184,22 +191,6 @@ class Scheduler:
         if mixed is None or not any(map(_decodes, self.running)):
             return most
         return min(most, mixed)
-
-    def _chunks(self, requests: list[Request], budget: int, scores: int) -> list[Chunk]:
-        """Work of at most `budget` tokens, `scores` of them with logits of scorings."""
-        chunks: list[Chunk] = []
-        for request in requests:
-            if budget <= 0:
-                break
-            start = request.num_computed
-            end = min(request.num_target, start + budget)
-            if request.scoring is not None:
-                end = min(end, max(start, request.scoring.trie.first_row) + scores)
-            if end > start:
-                chunks.append(Chunk(request, start, end))
-                budget -= end - start
-                scores -= chunks[-1].num_scored
-        return chunks
 
     def _count_admission(self, request: Request, matched: int) -> None:
         request.times.admit()
@@ -259,6 +250,11 @@ class Scheduler:
 
     def _retract(self, request: Request) -> None:
         assert len(self.in_flight) > 1, "a request alone always fits"
+        self._return(request)
+        self._metrics.retractions += 1
+
+    def _return(self, request: Request) -> None:
+        """Let a request wait again, with its output."""
         request.num_lost = request.num_computed
         self._leave_flight(request, min(request.num_computed, request.num_linear), done=False)
         request.num_computed = 0
@@ -266,7 +262,6 @@ class Scheduler:
             request.scoring.restart()
         request.state = State.WAITING
         self.waiting.add_returned(request)
-        self._metrics.retractions += 1
 
     def _leave_flight(self, request: Request, num_kept: int, done: bool = True) -> None:
         queue = self.prefilling if request.state is State.PREFILLING else self.running

@@ -12,11 +12,14 @@ class PrefixesInFlight:
     """Requests in prefill, by the place where they leave the tree and their next token.
 
     Two sequences share tokens that the tree lacks exactly if these agree, so one look-up finds
-    all that is worth waiting for.
+    all that others compute of what one lacks.
+
+    Args:
+        enabled: else nothing is shared.
     """
 
-    def __init__(self, prefilling: Iterable[Request], min_tokens: int) -> None:
-        self._min_tokens = min_tokens
+    def __init__(self, prefilling: Iterable[Request], enabled: bool = True) -> None:
+        self._enabled = enabled
         self._leaders: dict[tuple[int, int], list[Request]] = {}
         for request in prefilling:
             self.add(request)
@@ -25,18 +28,19 @@ class PrefixesInFlight:
         """`request` computes what follows its locked node."""
         node = request.node
         assert node is not None
-        if node.end < request.num_linear:
+        if self._enabled and node.end < request.num_linear:
             key = (id(node), int(request.tokens[node.end]))
             self._leaders.setdefault(key, []).append(request)
 
     def leader(self, request: Request, node: Node, matched: int) -> Leader | None:
-        """Whoever computes enough of what `request` lacks, `matched` tokens into the tree at
+        """Whoever computes most of what `request` lacks, `matched` tokens into the tree at
         `node`."""
-        lacking = request.tokens[matched : request.num_matchable]
-        if matched != node.end or len(lacking) < self._min_tokens:
+        if matched != node.end or matched >= request.num_matchable:
             return None
+        lacking = request.tokens[matched : request.num_matchable]
+        best, most = None, 0
         for other in self._leaders.get((id(node), int(lacking[0])), ()):
             shared = common_prefix(other.tokens[matched : other.num_linear], lacking)
-            if shared >= self._min_tokens:
-                return Leader(other, matched + shared)
-        return None
+            if shared > most:
+                best, most = other, shared
+        return None if best is None else Leader(best, matched + most)

@@ -121,7 +121,7 @@ def test_rows_sent_together_share_what_one_computes() -> None:
     ]
     run_all(core, asks)
     assert [a.outcome.cached_tokens for a in asks if a.outcome] == [0] + [40] * 19
-    assert model.steps == [42, 19 * 2]
+    assert model.steps == [42 + 19 * 2]
 
 
 def test_a_follower_goes_on_when_its_leader_is_cancelled() -> None:
