@@ -6,10 +6,12 @@ import random
 from typing import cast
 
 import numpy as np
+import pytest
 import torch
 
 from sgc_kernels.attention.rows import TorchRows
 from sgc_kernels.attention.spec import AttentionShape
+from sgc_kernels.gpu.attention.plan_compiled import compiled_plans
 from sgc_runtime.device.row_plans import ROOM, RowPlans, share
 from sgc_runtime.device.slot_table import SlotTable
 
@@ -64,35 +66,60 @@ def test_plans_are_made_anew() -> None:
     assert plans.made == len(steps)
 
 
-def test_what_rows_share() -> None:
+def trees(seed: int) -> tuple[Table, np.ndarray, np.ndarray]:
+    """A table of rows that share with each other, and tokens of a step: rows and lengths."""
+    chance = random.Random(seed)
+    count, context = chance.choice((1, 2, 5, 9, 60)), 60
+    table = Table(count, context)
+    fresh = iter(range(1, 10_000))
+    lengths: list[int] = []
+    for row in range(count):
+        length = chance.randint(1, 40)
+        kept = 0
+        if row and chance.random() < 0.8:
+            other = chance.randrange(row)
+            kept = min(length, chance.randint(0, lengths[other]))
+            table.mirror[row, :kept] = table.mirror[other, :kept]
+        table.mirror[row, kept:length] = [next(fresh) for _ in range(length - kept)]
+        lengths.append(length)
+    rows: list[int] = []
+    lens: list[int] = []
+    for row in chance.sample(range(count), count):
+        new = min(lengths[row], chance.choice((1, 1, 1, 4)))
+        rows += [row] * new
+        lens += range(lengths[row] - new + 1, lengths[row] + 1)
+    return table, np.array(rows, np.int32), np.array(lens, np.int32)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_rows_share(compiled: bool) -> None:
     """Against a look at every pair of neighbours."""
-    for seed in range(30):
-        chance = random.Random(seed)
-        count, context = chance.randint(1, 9), 60
-        table = Table(count, context)
-        fresh = iter(range(1, 10_000))
-        lens: list[int] = []
-        for row in range(count):
-            length = chance.randint(1, 40)
-            kept = 0
-            if row and chance.random() < 0.8:
-                other = chance.randrange(row)
-                kept = min(length, chance.randint(0, lens[other]))
-                table.mirror[row, :kept] = table.mirror[other, :kept]
-            table.mirror[row, kept:length] = [next(fresh) for _ in range(length - kept)]
-            lens.append(length)
-        order_of_rows = chance.sample(range(count), count)
-        rows: list[int] = []
-        ends: list[int] = []
-        for row in order_of_rows:
-            new = min(lens[row], chance.choice((1, 1, 1, 4)))
-            rows += [row] * new
-            ends += range(lens[row] - new + 1, lens[row] + 1)
-        lcp, order = share(table.mirror, np.array(rows, np.int32), np.array(ends, np.int32))
+    code = compiled_plans()
+    if compiled and code is None:
+        pytest.skip("nothing is compiled for this CPU")
+    for seed in range(40):
+        table, rows, lens = trees(seed)
+        lcp, order = (
+            code.share(table.mirror, rows, lens)
+            if compiled and code
+            else share(table.mirror, rows, lens)
+        )
         assert sorted(order.tolist()) == list(range(len(rows)))
         for place in range(1, len(rows)):
             a, b = order[place - 1], order[place]
-            both = min(ends[a], ends[b])
+            both = min(lens[a], lens[b])
             same = table.mirror[rows[a], :both] == table.mirror[rows[b], :both]
             common = both if same.all() else int(np.argmin(same))
             assert min(int(lcp[place]), both) == common
+
+
+def test_compiled_and_plain_agree() -> None:
+    code = compiled_plans()
+    if code is None:
+        pytest.skip("nothing is compiled for this CPU")
+    for seed in range(300):
+        table, rows, lens = trees(seed)
+        for one, other in zip(
+            code.share(table.mirror, rows, lens), share(table.mirror, rows, lens), strict=True
+        ):
+            np.testing.assert_array_equal(one, other)

@@ -24,7 +24,8 @@ from sgc_kernels.gpu.attention.items import (
     Grids,
     Launch,
 )
-from sgc_kernels.gpu.attention.plan import Plan, Planner, Rules
+from sgc_kernels.gpu.attention.plan import Plan, Planner
+from sgc_kernels.gpu.attention.plan_rules import Rules
 
 Ints = NDArray[np.int32]
 

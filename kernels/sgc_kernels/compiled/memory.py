@@ -34,6 +34,11 @@ def store_int(e: Emitter, address: ir.Value, value: ir.Value) -> None:
 
 
 @emitted
+def store_int32(e: Emitter, address: ir.Value, value: ir.Value) -> None:
+    e.raw_store(e.b.trunc(value, I32), address, 4)
+
+
+@emitted
 def clear(e: Emitter, address: ir.Value, num_bytes: ir.Value) -> None:
     """Fill with zero bytes."""
     place = e.b.inttoptr(address, I8.as_pointer())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from sgc_kernels.compiled.lanes import I1, I16, I32, I64, LANES, Emitter
-from sgc_kernels.compiled.memory import load_int, load_int32, store_int
+from sgc_kernels.compiled.memory import load_int, load_int32, store_int, store_int32
 from sgc_kernels.compiled.translate import emitted, emitted_int, kernel
 from sgc_kernels.masks.trie_table import UNKNOWN
 
@@ -42,11 +42,6 @@ JOB_WORDS = 22
 
 (LOGITS, MASKS, NUM_ROWS, NUM_COLUMNS, LOGITS_STRIDE, MASKS_STRIDE, ROW_NUMBERS) = range(0, 56, 8)
 APPLY_WORDS = 7
-
-
-@emitted
-def store_int32(e: Emitter, address: ir.Value, value: ir.Value) -> None:
-    e.raw_store(e.b.trunc(value, I32), address, 4)
 
 
 @emitted

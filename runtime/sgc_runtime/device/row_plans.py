@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sgc_kernels.attention.rows import RowAttention
 from sgc_kernels.gpu.attention.items import Launch
 from sgc_kernels.gpu.attention.plan import Plan
+from sgc_kernels.gpu.attention.plan_compiled import compiled_plans
 from sgc_kernels.gpu.attention.shared import depth_first_order, neighbour_lcp
 from sgc_kernels.step import POSITION, ROW
 from sgc_runtime.device.slot_table import SlotTable
@@ -43,6 +44,8 @@ class RowPlans:
     def __init__(self, attentions: Sequence[RowAttention], table: SlotTable) -> None:
         self._attentions, self._table = attentions, table
         self._planned: _Planned | None = None
+        compiled = compiled_plans()
+        self._share = share if compiled is None else compiled.share
         self.made = 0
 
     def load(self, numbers: Ints) -> list[Launch]:
@@ -65,7 +68,7 @@ class RowPlans:
         changed.clear()
 
     def _plan(self, rows: Ints, lens: Ints) -> _Planned:
-        lcp, order = share(self._table.mirror, rows, lens)
+        lcp, order = self._share(self._table.mirror, rows, lens)
         lengths = lens[order]
         plans = [a.plan(lcp, lengths, ROOM, order) for a in self._attentions]
         return _Planned(rows, lens, plans)
@@ -73,9 +76,11 @@ class RowPlans:
 
 def share(mirror: Ints, rows: Ints, lens: Ints) -> tuple[Ints, Ints]:
     """What the tokens of a step share: leading slots that each place shares with the one before,
-    and the token at each place, depth first.
+    and the token at each place, depth first. The reference of `CompiledPlans.share`.
 
-    Tokens of the same row of the table stand beside each other, and see a token more each.
+    Args:
+        rows, lens: of each token, the row of the table and how many slots it sees. Tokens of the
+            same row stand beside each other, and see a slot more each.
     """
     if len(rows) == 1:
         return np.zeros(1, np.int32), np.zeros(1, np.int32)

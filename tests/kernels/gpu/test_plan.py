@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sgc_kernels.gpu.attention import plan_reference
 from sgc_kernels.gpu.attention.items import (
     COUNT,
     END,
@@ -23,7 +24,9 @@ from sgc_kernels.gpu.attention.items import (
     Launch,
     round_up,
 )
-from sgc_kernels.gpu.attention.plan import PARTS_A_ROW, Plan, Planner, Rules
+from sgc_kernels.gpu.attention.plan import Parts, Plan, Planner
+from sgc_kernels.gpu.attention.plan_compiled import compiled_plans
+from sgc_kernels.gpu.attention.plan_rules import PARTS_A_ROW, Rules
 from sgc_kernels.gpu.attention.shared import depth_first_order, neighbour_lcp
 
 
@@ -106,13 +109,14 @@ def test_a_window_leaves_out_what_no_row_sees(
 
 
 def test_blocks_are_cut_where_rows_share_least() -> None:
-    planner = Planner(_rules())
+    rules = _rules()
     groups = [24, 30, 9, 32, 32, 3]
     lcp = [n for size in groups for n in (100, *[356] * (size - 1))]
     borders = np.cumsum([0, *groups]).tolist()
-    assert planner.cut(lcp, 32) == list(pairwise(borders))
-    assert planner.cut([0, *[1504] * 255], 32) == [(a, a + 32) for a in range(0, 256, 32)]
-    assert planner.cut([], 32) == []
+    assert plan_reference.cut(rules, lcp, 32) == list(pairwise(borders))
+    blocks = [(a, a + 32) for a in range(0, 256, 32)]
+    assert plan_reference.cut(rules, [0, *[1504] * 255], 32) == blocks
+    assert plan_reference.cut(rules, [], 32) == []
 
 
 def test_the_studied_case_is_one_wide_span_a_block() -> None:
@@ -189,8 +193,36 @@ def test_one_general_grid_serves_trees_and_flat_batches() -> None:
         assert len(found) == 1
 
 
-def test_no_rows() -> None:
-    plan = Planner(_rules()).plan([], [])
+@settings(max_examples=200, deadline=None)
+@given(batches(), st.integers(0, 40), st.sampled_from((None, 1, 70, 2000)), st.data())
+def test_compiled_and_plain_plans_are_equal(
+    batch: tuple[list[int], list[int]], room: int, window: int | None, data: st.DataObject
+) -> None:
+    code = compiled_plans()
+    if code is None:
+        pytest.skip("nothing is compiled for this CPU")
+    lcp, lens = batch
+    group = data.draw(st.sampled_from((1, 2, 3, 4, 8, 16, 64)))
+    padded = 1 << (group - 1).bit_length()
+    own_rows = max(1, 8 // padded)
+    rules = replace(
+        _rules(len(lens), window, extra=data.draw(st.sampled_from((0, 2048)))),
+        group=group,
+        kv_heads=data.draw(st.sampled_from((1, 2, 8, 32))),
+        own_rows=own_rows,
+        few_rows=max(own_rows, 16 // padded),
+        wide_rows=min(64, 128 // padded),
+        max_items=data.draw(st.sampled_from((2 * len(lens) + 8, 2000))),
+    )
+    order = np.random.default_rng(room).permutation(len(lens)).astype(np.int32)
+    plans = [Planner(rules, parts).plan(lcp, lens, room, order) for parts in (code, plan_reference)]
+    for name in ("wide", "few", "own", "places", "ends", "launch"):
+        np.testing.assert_array_equal(*(getattr(plan, name) for plan in plans))
+
+
+@pytest.mark.parametrize("parts", [None, plan_reference])
+def test_no_rows(parts: Parts | None) -> None:
+    plan = Planner(_rules(), parts).plan([], [])
     assert plan.launch == Launch(rows=0, wide=0, few=0, own=0, tile=64, tokens=16)
 
 

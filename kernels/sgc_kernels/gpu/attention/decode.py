@@ -18,7 +18,8 @@ from sgc_kernels.gpu.attention.items import ITEM, PLACE, Grids, Launch, round_up
 from sgc_kernels.gpu.attention.merge import merge_partials
 from sgc_kernels.gpu.attention.narrow import attend_narrow
 from sgc_kernels.gpu.attention.parts import LOG2_E
-from sgc_kernels.gpu.attention.plan import PARTS_A_ROW, Ints, Plan, Planner, Rules
+from sgc_kernels.gpu.attention.plan import Ints, Plan, Planner
+from sgc_kernels.gpu.attention.plan_rules import PARTS_A_ROW, Rules
 from sgc_kernels.gpu.attention.side_stream import SideStream
 from sgc_kernels.gpu.attention.tuning import DEFAULT, Tuning
 from sgc_kernels.gpu.attention.wide import attend_wide
