@@ -125,7 +125,7 @@ graph main() {
   %8 = Variable if %5 name="kind" of=%7 field="kind"
   %9 = Return if %5 value=%8 vars={"w": %6}
 }
-"""
+"""  # noqa: E501
 
 
 def test_control_flow_survives_both_forms() -> None:

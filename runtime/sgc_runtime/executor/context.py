@@ -120,6 +120,11 @@ class RunContext:
         for stream in self._streams:
             stream.forget_error(error)
 
+    def will_not_run(self, tokens: int | None) -> None:
+        """Calls that might have generated so many tokens stand on a path that is not taken."""
+        if self.more_tokens is not None and tokens:
+            self.more_tokens = max(0, self.more_tokens - tokens)
+
     # -- work in flight
 
     def enter(self) -> None:

@@ -6,11 +6,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sgc_ir.errors import ArtifactError
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
-from sgc_runtime.executor.token_bounds import program_bound
+from sgc_runtime.executor.control_plan import ControlPlan, is_controlled
+from sgc_runtime.executor.token_bounds import node_bound, program_bound
 
 NOT_PARAMS = ("name", "ordinal")  # attributes of a Gen or Select that are no parameters
 _MAX_CACHED = 32
@@ -26,14 +26,22 @@ class GraphPlan:
         gated: Forks whose branches need a gate: the run decides the width or the path, or a loop
             walks or captures them.
         forks_root, reads_root: Loops whose passes fork, or read, the stream around the loop.
+        control: the order in which nodes may be started, where some stand under tokens.
+        unsure: nodes whose value may turn out to be UNSET, or a handle.
+        checked: Variables that read them.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, is_body: bool = False, may_unset: bool = False) -> None:
         self.graph = graph
-        self.gated = _gated_forks(graph)
+        controlled = is_controlled(graph)
+        self.gated = _gated_forks(graph, controlled)
         loops = [(node.id, node.body) for node in graph.nodes if node.body is not None]
         self.forks_root = frozenset(i for i, body in loops if _some_at_root(body, _is_fork))
         self.reads_root = frozenset(i for i, body in loops if _some_at_root(body, _reads_stream))
+        at_root = self.forks_root | self.reads_root
+        self.control = ControlPlan(graph, self.gated, at_root) if controlled else None
+        self.unsure = _unsure(graph, is_body) if may_unset else frozenset()
+        self.checked = frozenset(n.id for n in graph.nodes if _reads(n, self.unsure))
         self._params: dict[int, tuple[SamplingParams, SamplingParams]] = {}
         self._steps: tuple[Handlers, list[Step]] | None = None
 
@@ -60,29 +68,26 @@ class GraphPlan:
 
 
 class Executable:
-    """A program with the plans of its graphs.
-
-    Raises ArtifactError for a graph that holds Branch or Merge nodes.
-    """
+    """A program with the plans of its graphs."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.has_effects = any(effect != "pure" for effect in program.tools.values())
         self._plans: dict[int, GraphPlan] = {}
         self._bound: tuple[SamplingParams, int | None] | None = None
+        self._may_unset = any(n.op is Op.MERGE or n.attrs.get("carried") for n in program.walk())
         for graph in program.graphs.values():
-            self._prepare(graph)
+            self._prepare(graph, is_body=False)
 
-    def _prepare(self, graph: Graph) -> None:
+    def _prepare(self, graph: Graph, is_body: bool) -> None:
         for node in graph.nodes:
-            if node.op in (Op.BRANCH, Op.MERGE) or node.control is not None:
-                raise ArtifactError(
-                    f"{graph.name} holds a {node.op} node (%{node.id} at {node.source}); this "
-                    "version cannot execute data-dependent branches, run the program interpreted"
-                )
             if node.body is not None:
-                self._prepare(node.body)
-        self._plans[id(graph)] = GraphPlan(graph)
+                self._prepare(node.body, is_body=True)
+        self._plans[id(graph)] = GraphPlan(graph, is_body, self._may_unset)
+
+    def node_bound(self, node: Node, defaults: SamplingParams) -> int | None:
+        """Tokens that the calls of one node can generate at most; see `program_bound`."""
+        return node_bound(self.program, node, defaults)
 
     def token_bound(self, defaults: SamplingParams) -> int | None:
         """Tokens that one instance can generate at most; see `program_bound`."""
@@ -109,7 +114,22 @@ def executable_of(program: Program) -> Executable:
     return found
 
 
-def _gated_forks(graph: Graph) -> frozenset[int]:
+def _unsure(graph: Graph, is_body: bool) -> frozenset[int]:
+    return frozenset(
+        node.id
+        for node in graph.nodes
+        if node.op is Op.MERGE
+        or node.attrs.get("field") == "output"
+        or (is_body and node.op is Op.ARGUMENT)
+    )
+
+
+def _reads(node: Node, unsure: frozenset[int]) -> bool:
+    of = node.attrs.get("of")
+    return node.op is Op.VARIABLE and isinstance(of, Ref) and of.node in unsure
+
+
+def _gated_forks(graph: Graph, controlled: bool) -> frozenset[int]:
     walked: set[int] = set()
     for node in graph.nodes:
         if node.op is Op.LOOP:
@@ -122,7 +142,8 @@ def _gated_forks(graph: Graph) -> frozenset[int]:
     for node in graph.nodes:
         if node.op is Op.FORK:
             width = node.attrs.get("width", node.attrs.get("items"))
-            decided = not isinstance(width, Ref) and not isinstance(node.attrs["ordinal"], Ref)
+            late_ordinal = isinstance(node.attrs["ordinal"], Ref) and not controlled
+            decided = not isinstance(width, Ref) and not late_ordinal
             if not decided or node.stream in late or node.id in walked:
                 gated.add(node.id)
         elif node.op is Op.GET_FORK_ITEM:

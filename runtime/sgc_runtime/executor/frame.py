@@ -59,14 +59,20 @@ class Frame:
     Attributes:
         prefix: place of the frame in program order; a node's order is the prefix and its id.
         result: the graph's value. variables: its variables at the end.
+        carried: of a loop's pass, what it hands to the next one; None in other frames.
+        kind: of a loop's pass, how it ended: 0 the loop goes on, 1 break, 2 return.
         dispatched: done once every node has been started.
+        dead: number of nodes that turned out not to run.
     """
 
     __slots__ = (
         "_deferred",
         "body_root",
+        "carried",
         "chain",
+        "dead",
         "dispatched",
+        "kind",
         "opened",
         "params",
         "plan",
@@ -87,6 +93,7 @@ class Frame:
         prefix: Order,
         chain: EffectChain | None = None,
         body_root: BodyRoot | None = None,
+        carried: dict[str, Any] | None = None,
     ) -> None:
         self.run = run
         self.plan: GraphPlan = run.executable.plan(graph)
@@ -95,11 +102,14 @@ class Frame:
         self.prefix = prefix
         self.chain = chain
         self.body_root = body_root
+        self.carried = carried
+        self.kind: Any = 0
         self.values: list[Any] = []
         self.opened: list[Stream] = []  # branches that end with this frame
         self.result: Cell = Cell.of(None)
         self.variables: dict[str, Pending] = {}
         self.dispatched = Cell()
+        self.dead = 0
         self._deferred = 1
 
     def start(self) -> None:
@@ -119,7 +129,31 @@ class Frame:
         if self._deferred == 0:
             for stream in self.opened:
                 stream.close()
+            if self.root.ctx.nodes is not None:
+                self.root.ctx.nodes.count(len(self.values) - self.dead, self.dead)
             self.dispatched.set(None)
+
+    # -- the end of the graph
+
+    def end(self, result: Cell, variables: dict[str, Pending]) -> None:
+        """The Return of a graph has been started."""
+        self.result, self.variables = result, variables
+
+    def end_pass(self, result: Cell, carried: dict[str, Any], kind: Any) -> None:
+        """The Return of a loop's body has been started."""
+        self.result, self.carried, self.kind = result, carried, kind
+
+    def when_returned(self, then: Callable[[], None]) -> None:
+        """Call `then` when the Return has been started."""
+        then()
+
+    def when_written(self, then: Callable[[], None]) -> None:
+        """Call `then` when all that the frame's own stream gets has been given to it."""
+        then()
+
+    def when_branches_written(self, join: Node, then: Callable[[], None]) -> None:
+        """Call `then` when the branches that `join` joins have been given all that they get."""
+        then()
 
     # -- operands
 

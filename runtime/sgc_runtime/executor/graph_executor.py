@@ -8,9 +8,10 @@ from typing import Any
 from sgc_ir.errors import GenerationError
 from sgc_ir.graph import Node, Program
 from sgc_ir.ops import Op
-from sgc_runtime.executor import node_data, node_programs, node_streams
+from sgc_runtime.executor import node_data, node_loops, node_programs, node_streams
 from sgc_runtime.executor.arguments import Signature
 from sgc_runtime.executor.context import RunContext
+from sgc_runtime.executor.control_frame import make_frame
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.executable import executable_of
 from sgc_runtime.executor.frame import Frame, GraphRun
@@ -36,7 +37,7 @@ _HANDLERS: dict[Op, Callable[[Frame, Node], Any]] = {
     Op.CALL: node_data.tool_call,
     Op.SUB_PROGRAM: node_programs.sub_program,
     Op.PREFIX_HINT: node_streams.prefix_hint,
-    Op.LOOP: node_programs.loop,
+    Op.LOOP: node_loops.loop,
     Op.RETURN: node_data.return_,
 }
 
@@ -50,8 +51,8 @@ async def execute(
     """Run one row of `program`; to be awaited on the runtime's event loop.
 
     The state has the row's error, if there is one. Raises only what is known before the row
-    begins: InputError for the arguments, ToolError for a missing tool, ArtifactError for a graph
-    that this version cannot execute. Cancelling it cancels the calls in flight.
+    begins: InputError for the arguments, ToolError for a missing tool. Cancelling it cancels the
+    calls in flight.
     """
     executable = executable_of(program)
     check_tools(program.tools, tools or {})
@@ -61,7 +62,7 @@ async def execute(
     root = Stream(ctx)
     chain = EffectChain() if executable.has_effects else None
     run = GraphRun(executable, tools or {}, _HANDLERS)
-    frame = Frame(run, program.graph, root, params, (), chain)
+    frame = make_frame(run, program.graph, root, params, (), chain)
 
     def begin() -> None:
         ctx.enter()

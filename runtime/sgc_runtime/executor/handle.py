@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from sgc_ir.errors import SgcError
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.state import FinishedState, SubProgramHandle, finished
 from sgc_runtime.executor.stream import Stream
+
+
+class UnsetVariable(SgcError):
+    """A variable that the path that was taken does not set; nobody has read it yet."""
 
 
 class Running(Protocol):
@@ -17,6 +22,8 @@ class Running(Protocol):
     root: Stream
     result: Cell
     variables: Mapping[str, Pending]
+
+    def when_written(self, then: Callable[[], None]) -> None: ...
 
 
 class Handle(SubProgramHandle):
@@ -31,13 +38,19 @@ class Handle(SubProgramHandle):
         """Variable `name` at the sub-program's end; `missing` makes the error when it has none."""
         pending = Pending(name)
 
+        def given(running: Running, source: Pending, value: Cell) -> None:
+            if isinstance(value.error, UnsetVariable):
+                pending.fail(missing(running.root))
+            else:
+                source.meta.forward(pending.meta)
+                value.forward(pending.value)
+
         def found(running: Running) -> None:
             source = running.variables.get(name)
             if source is None:
                 pending.fail(missing(running.root))
                 return
-            source.value.forward(pending.value)
-            source.meta.forward(pending.meta)
+            source.value.then(lambda cell: given(running, source, cell))
 
         self._when_started(found, pending.fail)
         return pending
@@ -49,10 +62,9 @@ class Handle(SubProgramHandle):
         def found(running: Running) -> None:
             if field == "result":
                 running.result.forward(cell)
-            elif field == "messages":
-                running.root.messages().forward(cell)
-            else:
-                running.root.text().forward(cell)
+                return
+            read = running.root.messages if field == "messages" else running.root.text
+            running.when_written(lambda: read().forward(cell))
 
         self._when_started(found, cell.fail)
         return cell

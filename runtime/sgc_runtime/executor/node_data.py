@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sgc_ir.errors import SgcError
 from sgc_ir.expr import FUNCTIONS
-from sgc_ir.graph import Node, Ref
+from sgc_ir.graph import UNSET, Node, Ref
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather, pending_cells, resolve
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Gathered
-from sgc_runtime.executor.handle import Handle
+from sgc_runtime.executor.handle import Handle, UnsetVariable
+from sgc_runtime.executor.loop_values import LoopValues
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.stream import Stream, unset_reason
 from sgc_runtime.executor.tools import own_copy
@@ -47,6 +47,8 @@ def variable(frame: Frame, node: Node) -> Any:
     field = node.attrs.get("field", "value")
     if field in ("stream_text", "stream_messages"):
         value = _stream_reading(frame, node, field)
+    elif node.id in frame.plan.checked:
+        value = _read_unsure(frame, node, frame.values[node.attrs["of"].node], field)
     else:
         value = _read(frame, node, frame.values[node.attrs["of"].node], field)
     if frame.chain is not None and field in ("value", "meta"):
@@ -66,9 +68,33 @@ def _read(frame: Frame, node: Node, target: Any, field: str) -> Any:
         return _read_handle(frame, node, target, field)
     if kind is Gathered:
         return _read_gathered(frame, node, target, field)
+    if kind is LoopValues and field in ("output", "kind"):
+        return target.kind if field == "kind" else target.outputs[node.attrs["name"]]
     if isinstance(target, Cell):
         return _read_later(frame, node, target, field)
     return {} if field == "meta" else target
+
+
+def _read_unsure(frame: Frame, node: Node, target: Any, field: str) -> Any:
+    """A reading of something that may turn out to be UNSET, or a handle."""
+    if type(target) is not Pending:
+        target = Pending.of("", target) if target is UNSET or isinstance(target, Cell) else target
+    if type(target) is not Pending:
+        return _read(frame, node, target, field)
+    source, pending = target, Pending(node.attrs["name"])
+
+    def ready(cell: Cell) -> None:
+        if cell.error is not None:
+            pending.fail(cell.error)
+        elif cell.value is UNSET:
+            reason = unset_reason(pending.name, frame.stream_now(node) or frame.root)
+            pending.fail(frame.node_failure(node, reason))
+        else:
+            found = cell.value if type(cell.value) in (Handle, Gathered) else source
+            _fill(pending, _read(frame, node, found, field))
+
+    source.value.then(ready)
+    return pending
 
 
 def _read_gathered(frame: Frame, node: Node, join: Gathered, field: str) -> Any:
@@ -313,24 +339,56 @@ def _run_tool(
 
 
 def return_(frame: Frame, node: Node) -> Any:
-    frame.result = as_cell(frame.operand(node.attrs["value"]))
-    for name, operand in (node.attrs.get("vars") or {}).items():
-        found = frame.values[operand.node] if type(operand) is Ref else None
+    attrs = node.attrs
+    result = as_cell(frame.operand(attrs["value"]))
+    if frame.carried is not None:
+        carried = {name: _whole(frame, operand) for name, operand in attrs["vars"].items()}
+        frame.end_pass(result, carried, frame.operand(attrs.get("kind", 0)))
+        return None
+    variables: dict[str, Pending] = {}
+    for name, operand in attrs["vars"].items():
+        found = _whole(frame, operand)
         if type(found) is Gathered:
-            _keep_gathered(frame, name, found)
+            _keep_gathered(variables, name, found)
+        elif type(operand) is Ref and operand.node in frame.plan.unsure:
+            _keep_unsure(variables, name, found)
         elif type(found) is Pending:
-            frame.variables[name] = found
+            variables[name] = found
         else:
-            frame.variables[name] = Pending.of(name, frame.operand(operand))
+            variables[name] = Pending.of(name, found)
+    frame.end(result, variables)
     return None
 
 
-def _keep_gathered(frame: Frame, name: str, join: Gathered) -> None:
+def _whole(frame: Frame, operand: Any) -> Any:
+    """An operand with its metadata, if it has some."""
+    return frame.values[operand.node] if type(operand) is Ref else frame.operand(operand)
+
+
+def _keep_gathered(variables: dict[str, Pending], name: str, join: Gathered) -> None:
     """Keep what a join made of the branches' variable; where there are no branches, none."""
-    pending = frame.variables[name] = Pending(name)
+    pending = variables[name] = Pending(name)
 
     def missing(_: Iterable[str]) -> BaseException:
-        del frame.variables[name]
-        return SgcError(f"variable {name!r} is not set, the fork had no branches")
+        del variables[name]
+        return UnsetVariable(f"variable {name!r} is not set, the fork had no branches")
 
     _fill_gathered(pending, join, missing)
+
+
+def _keep_unsure(variables: dict[str, Pending], name: str, found: Any) -> None:
+    """Keep a variable, unless it turns out that the path that was taken does not set it."""
+    source = found if type(found) is Pending else Pending.of(name, found)
+    pending = variables[name] = Pending(name)
+
+    def ready(cell: Cell) -> None:
+        if cell.value is UNSET:
+            del variables[name]
+            pending.fail(UnsetVariable(f"variable {name!r} is not set"))
+        elif type(cell.value) is Gathered:
+            _keep_gathered(variables, name, cell.value)
+            _fill(pending, variables[name])
+        else:
+            _fill(pending, source)
+
+    source.value.then(ready)

@@ -33,6 +33,13 @@ class NodeTable:
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[str, str, str], NodeStats] = {}
+        self.started = 0  # nodes of graphs and of passes of loops, of all kinds
+        self.dead = 0  # those on paths that were not taken
+
+    def count(self, started: int, dead: int) -> None:
+        """A graph, or one pass of a loop, has been run."""
+        self.started += started
+        self.dead += dead
 
     def add(
         self, program: str, node: str, name: str, source: Any, results: Sequence[CallResult]

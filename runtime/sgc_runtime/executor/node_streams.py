@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from sgc_ir.graph import ROOT_STREAM, Node, Ref
+from sgc_ir.graph import ROOT_STREAM, UNSET, Node, Ref
 from sgc_ir.params import SamplingParams
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather, resolve
 from sgc_runtime.executor.executable import NOT_PARAMS
@@ -72,11 +73,12 @@ def fork(frame: Frame, node: Node) -> Any:
 def _fork_now(frame: Frame, node: Node, stream: Stream) -> Family:
     attrs = node.attrs
     items = attrs.get("items")
+    ordinal = frame.operand(attrs["ordinal"])
     try:
         branches = stream.fork(
             attrs.get("width", 0),
             node.source,
-            ordinal=attrs["ordinal"],
+            ordinal=ordinal.value if isinstance(ordinal, Cell) else ordinal,
             items=frame.operand(items) if items is not None else None,
             order=frame.order(node),
         )
@@ -152,20 +154,19 @@ def join(frame: Frame, node: Node) -> Any:
         return None
     names = node.attrs.get("vars")
     variables = Cell()
-    inner = _inner_joins(frame, names)
-    if names is not None and not inner:
+    waits = _unsure_writers(frame, names)
+    if names is not None and not waits:
         variables.set({name: _gathered(frame, name, writers) for name, writers in names.items()})
 
     def begin(stream: Stream) -> None:
         if names is None:
-            _with_branches(
-                frame, family, lambda s: _gather(frame, node, stream, s, variables), variables.fail
-            )
+            gather = partial(_gather, frame, node, stream, variables=variables)
+            _with_branches(frame, node, family, gather, variables.fail)
             return
-        if inner:
-            _gather_joined(frame, node, family, inner, variables)
+        if waits:
+            _gather_joined(frame, node, family, waits, variables)
         variables.then(lambda cell: _keep(stream, cell))
-        _with_branches(frame, family, lambda streams: [s.close() for s in streams])
+        _with_branches(frame, node, family, lambda streams: [s.close() for s in streams])
 
     frame.in_stream(node, begin, variables.fail)
     return Gathered(variables)
@@ -176,23 +177,30 @@ def _keep(stream: Stream, variables: Cell) -> None:
         stream.variables.update(variables.value)
 
 
-def _inner_joins(frame: Frame, names: Any) -> list[Gathered]:
-    """Joins inside of the branches, which say at run time which variables there are."""
-    writers = [w for found in (names or {}).values() for w in found if type(w) is Ref]
-    values = [frame.values[writer.node] for writer in writers]
-    return [value for value in values if type(value) is Gathered]
+def _unsure_writers(frame: Frame, names: Any) -> list[Cell]:
+    """What says at run time which variables there are: joins inside of the branches, and writers
+    of which a branch may lack one."""
+    refs = [w for found in (names or {}).values() for w in found if type(w) is Ref]
+    waits: list[Cell] = []
+    for ref in refs:
+        found = frame.values[ref.node]
+        if type(found) is Gathered:
+            waits.append(found.variables)
+        elif ref.node in frame.plan.unsure:
+            waits.append(found.value if type(found) is Pending else as_cell(found))
+    return waits
 
 
 def _gather_joined(
-    frame: Frame, node: Node, family: Family, inner: list[Gathered], variables: Cell
+    frame: Frame, node: Node, family: Family, waits: list[Cell], variables: Cell
 ) -> None:
-    """Gather when the joins inside of the branches have said which variables they made."""
+    """Gather when it is known which variables there are."""
 
     def ready(error: BaseException | None) -> None:
         if error is not None:
             variables.fail(error)
         else:
-            _with_branches(frame, family, give, variables.fail)
+            _with_branches(frame, node, family, give, variables.fail)
         frame.undefer()
 
     def give(branches: list[Stream]) -> None:
@@ -208,13 +216,14 @@ def _gather_joined(
         variables.set(gathered)
 
     frame.defer()
-    gather([join.variables for join in inner], ready)
+    gather(waits, ready)
 
 
 def _lacks(frame: Frame, name: str, writer: Any) -> bool:
-    """Whether the writer is a join over no branches; all joins are done."""
-    found = frame.values[writer.node] if type(writer) is Ref else None
-    return type(found) is Gathered and name not in found.variables.value
+    """Whether the writer is a join over no branches, or on a path that was not taken; all that
+    says so is done."""
+    found = _writer(frame, writer)
+    return found is UNSET or (type(found) is Gathered and name not in found.variables.value)
 
 
 def _gathered(frame: Frame, name: str, writers: Any) -> Pending:
@@ -225,12 +234,20 @@ def _gathered(frame: Frame, name: str, writers: Any) -> Pending:
 
 
 def _written(frame: Frame, name: str, writer: Any) -> Any:
-    found = frame.values[writer.node] if type(writer) is Ref else frame.operand(writer)
+    found = _writer(frame, writer)
     return found.variables.value[name] if type(found) is Gathered else found
 
 
+def _writer(frame: Frame, writer: Any) -> Any:
+    if type(writer) is not Ref:
+        return frame.operand(writer)
+    found = frame.values[writer.node]
+    value = found.value.value if type(found) is Pending else None
+    return value if value is UNSET or type(value) is Gathered else found
+
+
 def _gather(
-    frame: Frame, node: Node, stream: Stream, branches: list[Stream], variables: Cell
+    frame: Frame, node: Node, stream: Stream, branches: list[Stream], *, variables: Cell
 ) -> None:
     try:
         variables.set(stream.gather(branches, node.source, frame.order(node)))
@@ -242,14 +259,15 @@ def _join_append(frame: Frame, node: Node, family: Family) -> None:
     ready = Cell()
     order = frame.order(node)
     frame.in_stream(node, lambda stream: stream.append_later(ready, node.source, order))
-    _with_branches(frame, family, lambda branches: drain_branches(branches, ready), ready.fail)
+    drain = partial(drain_branches, ready=ready)
+    _with_branches(frame, node, family, drain, ready.fail)
 
 
-def _with_branches(frame: Frame, family: Family, use: Any, failed: Any = None) -> None:
+def _with_branches(frame: Frame, join: Node, family: Family, use: Any, failed: Any = None) -> None:
     """Call `use(branches)` in program order, once they are there."""
     cell = family.branches
     if family.gate is None:
-        use(cell.value)
+        frame.when_branches_written(join, lambda: use(cell.value))
         return
 
     def begin(error: BaseException | None) -> None:

@@ -106,3 +106,16 @@ class Pending:
                 watcher("", True)
             else:
                 self._replay(watcher)
+
+
+def fill_pending(pending: Pending, found: Any) -> None:
+    """Give `pending` what was found: the value and metadata of a variable, a value, or a handle."""
+    if type(found) is Pending:
+        found.value.forward(pending.value)
+        found.meta.forward(pending.meta)
+    elif isinstance(found, Cell):
+        found.forward(pending.value)
+        found.then(lambda cell: pending.meta.take(cell if cell.error else Cell.of({})))
+    else:
+        pending.value.set(found)
+        pending.meta.set({})

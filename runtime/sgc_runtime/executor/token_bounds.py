@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sgc_ir.graph import Graph, Program, Ref
+from sgc_ir.graph import Graph, Node, Program, Ref
 from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
 
@@ -14,8 +14,25 @@ def call_bound(params: SamplingParams) -> int:
 
 def program_bound(program: Program, defaults: SamplingParams) -> int | None:
     """Tokens that all calls of one instance may generate; exact for a graph in which each call
-    runs once, None where the run decides how many calls or how many tokens there are."""
+    runs once, None where the run decides how many calls or how many tokens there are. Calls on
+    paths that are not taken are counted until the run knows that they are not."""
     return _graph_bound(program, program.graph, defaults, frozenset())
+
+
+def node_bound(
+    program: Program, node: Node, defaults: SamplingParams, callers: frozenset[str] = frozenset()
+) -> int | None:
+    """Tokens that the calls of one node may generate: a gen or select, a sub-program, a loop."""
+    if node.body is not None:
+        return None
+    if node.op is Op.SELECT:
+        return 1
+    if node.op is Op.GEN:
+        max_tokens = node.attrs.get("max_tokens", defaults.max_tokens)
+        return _gen_bound(max_tokens, node.attrs.get("n", defaults.n))
+    if node.op is Op.SUB_PROGRAM:
+        return _graph_bound(program, program.graphs[node.attrs["callee"]], defaults, callers)
+    return 0
 
 
 def _graph_bound(
@@ -25,18 +42,7 @@ def _graph_bound(
         return None
     total = 0
     for node in graph.nodes:
-        found: int | None = 0
-        if node.body is not None:
-            found = None
-        elif node.op is Op.SELECT:
-            found = 1
-        elif node.op is Op.GEN:
-            found = _gen_bound(
-                node.attrs.get("max_tokens", defaults.max_tokens), node.attrs.get("n", defaults.n)
-            )
-        elif node.op is Op.SUB_PROGRAM:
-            callee = program.graphs[node.attrs["callee"]]
-            found = _graph_bound(program, callee, defaults, callers | {graph.name})
+        found = node_bound(program, node, defaults, callers | {graph.name})
         if found is None:
             return None
         total += found

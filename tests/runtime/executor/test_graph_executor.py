@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.executor import GraphBuilder, echo, program_of, prompts, run_graph
 
-from sgc_ir.errors import ArtifactError, GenerationError, InputError, ToolError
-from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Param, Program
+from sgc_ir.errors import GenerationError, InputError, ToolError
+from sgc_ir.graph import MISSING, Param
 from sgc_ir.ops import Op
 from sgc_runtime.backends.scripted import ScriptedBackend
 
@@ -318,14 +318,6 @@ def test_arguments_are_checked() -> None:
     for args, word in [({}, "missing"), ({"n": 1, "x": 2}, "unknown"), ({"n": True}, "n")]:
         with pytest.raises(InputError, match=word):
             run_graph(graph, args=args)
-
-
-def test_branch_nodes_are_refused_up_front() -> None:
-    node = Node(0, Op.BRANCH, ROOT_STREAM, {"cond": True})
-    end = Node(1, Op.RETURN, ROOT_STREAM, {"value": None, "vars": {}})
-    program = Program("main", {"main": Graph("main", (), (node, end))})
-    with pytest.raises(ArtifactError, match="Branch"):
-        run_graph(program)
 
 
 def test_missing_and_changed_tools_are_refused_before_the_run() -> None:

@@ -1,0 +1,238 @@
+"""Which nodes of a graph with branches wait for which, before a run may start them.
+
+A node is started when its token has arrived and the nodes before it that it must not overtake have
+*passed*: have been started, or are dead. Those stand in *lanes*: the nodes of one stream, and the
+users of one fork whose branches are reached through a gate. Data is no reason to wait: a value of
+a node that has not been started yet is a placeholder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sgc_ir.expr import FUNCTIONS
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref, Token, iter_refs
+from sgc_ir.ops import Op
+
+Lane = tuple[str, int]  # ("stream", its id) or ("family", id of its fork)
+Touched = frozenset[int | str]  # ROOT_STREAM, and parameters of a body that hold streams
+
+_STREAM, _FAMILY = "stream", "family"
+_SOLID = (Op.FORK, Op.GET_FORK_ITEM, Op.JOIN, Op.SUB_PROGRAM, Op.LOOP)
+_OWN_TEXT = ("stream_text", "stream_messages")
+
+
+def is_controlled(graph: Graph) -> bool:
+    """Whether the nodes of `graph` cannot simply be started in order, all at once."""
+    return any(
+        node.control is not None
+        or node.op in (Op.BRANCH, Op.MERGE)
+        or (node.body is not None and bool(touched(node.body)))
+        for node in graph.nodes
+    )
+
+
+def touched(body: Graph) -> Touched:
+    """The streams around a loop that its body uses: appends to, writes in, or captures."""
+    found: set[int | str] = set()
+    held = _held(body)
+    for node in body.nodes:
+        used = [node.stream] if _writes(node) else []
+        if node.body is not None:
+            used += [key for key, _ in outer_streams(body, node)]
+        elif isinstance(of := node.attrs.get("of"), Ref) and of.node in held:
+            used.append(of.node)
+        for key in used:
+            if key == ROOT_STREAM:
+                found.add(key)
+            elif body.nodes[key].op is Op.ARGUMENT:
+                found.add(body.nodes[key].attrs["name"])
+    return frozenset(found)
+
+
+def outer_streams(graph: Graph, loop: Node) -> Iterator[tuple[int, int | str]]:
+    """Streams of `graph` that the body of `loop` uses, with the body's name for each."""
+    assert loop.body is not None, "a loop without a body"
+    for key in touched(loop.body):
+        yield (loop.stream if isinstance(key, int) else loop.attrs["captures"][key].node), key
+
+
+def _writes(node: Node) -> bool:
+    """Whether the node changes its stream, its variables included; a fork does not."""
+    if node.op is Op.EXPR and node.attrs["fn"] == "set":
+        return True
+    return node.appends and node.op is not Op.FORK
+
+
+def _held(graph: Graph) -> set[int]:
+    """Arguments in whose streams nodes of the graph stand."""
+    streams = {node.stream for node in graph.nodes} - {ROOT_STREAM}
+    return {at for at in streams if graph.nodes[at].op is Op.ARGUMENT}
+
+
+class ControlPlan:
+    """What a run of a graph with branches needs to know of it.
+
+    Attributes:
+        waits: for each node the number of things it waits for: its token, and nodes before it.
+        after: for each node those that wait until it has passed.
+        solid: for each node the nodes whose streams, forks or handles it uses.
+        under: token -> the nodes that run under it. merges: token -> the Merges that list it.
+        first, last: lane -> its first and last node.
+        tails: Join -> the last nodes before it in the branches that it joins.
+        slow_forks: Forks whose ordinal the run decides.
+        turns: Loops that have passed only when all their passes have begun.
+        shared: in a loop's body, lanes of what its passes share.
+        guards: nodes after which a tool with effects may have to wait, -> their position.
+    """
+
+    def __init__(self, graph: Graph, gated: frozenset[int], at_root: frozenset[int]) -> None:
+        nodes = graph.nodes
+        self._graph = graph
+        self._gated = gated
+        self._at_root = at_root
+        self._held = _held(graph)
+        self._arguments: dict[str, int] = {}  # parameter -> the first node that gives it
+        self._branches: dict[int, list[int]] = {}  # fork -> its GetForkItems
+        self._forks = {n.attrs["fork"].node for n in nodes if "fork" in n.attrs}
+        self.waits = [int(node.control is not None or node.op is Op.MERGE) for node in nodes]
+        self.after: list[list[int]] = [[] for _ in nodes]
+        self.solid: list[tuple[int, ...]] = [self._solid(node) for node in nodes]
+        self.under: dict[Token, list[int]] = {}
+        self.merges: dict[Token, list[int]] = {}
+        self.first: dict[Lane, int] = {}
+        self.last: dict[Lane, int] = {}
+        self.tails: dict[int, tuple[int, ...]] = {}
+        self.turns = frozenset(n.id for n in nodes if n.body is not None and self._takes_turn(n))
+        self.slow_forks = frozenset(
+            n.id for n in nodes if n.op is Op.FORK and isinstance(n.attrs["ordinal"], Ref)
+        )
+        guards = [node.id for node in nodes if _may_guard(node)]
+        self.guards = {node_id: position for position, node_id in enumerate(guards)}
+        for node in nodes:
+            self._add(node)
+        self.shared = tuple(self._shared())
+
+    def _add(self, node: Node) -> None:
+        if node.control is not None:
+            self.under.setdefault(node.control, []).append(node.id)
+        if node.op is Op.MERGE:
+            for ref, arm in node.attrs["tokens"]:
+                self.merges.setdefault((ref.node, arm), []).append(node.id)
+        if node.op is Op.ARGUMENT:
+            self._arguments.setdefault(node.attrs["name"], node.id)
+        elif node.op is Op.GET_FORK_ITEM:
+            self._branches.setdefault(node.attrs["fork"].node, []).append(node.id)
+        if node.op is Op.JOIN:
+            self.tails[node.id] = tuple(self._tails(node))
+        before = {*self.solid[node.id], *(ref.node for ref in iter_refs(node.attrs.get("after")))}
+        for lane in self._lanes(node):
+            if lane in self.last:
+                before.add(self.last[lane])
+            self.first.setdefault(lane, node.id)
+            self.last[lane] = node.id
+        for other in before:
+            self.after[other].append(node.id)
+        self.waits[node.id] += len(before)
+
+    def _solid(self, node: Node) -> tuple[int, ...]:
+        if node.op is Op.MERGE:
+            return ()
+        found = {ref.node for name, v in node.attrs.items() if name != "after" for ref in _refs(v)}
+        if node.stream != ROOT_STREAM:
+            found.add(node.stream)
+        return tuple(at for at in found if self._is_solid(at) or at == node.stream)
+
+    def _is_solid(self, at: int) -> bool:
+        node = self._graph.nodes[at]
+        return node.op in _SOLID or (node.op is Op.ARGUMENT and not node.appends)
+
+    def _tails(self, join: Node) -> Iterator[int]:
+        for branch in self._branches.get(join.attrs["fork"].node, ()):
+            yield self.last.get((_STREAM, branch), branch)
+
+    def _shared(self) -> Iterator[Lane]:
+        names = touched(self._graph)
+        for stream, at in self.last:
+            if stream == _STREAM and self._name(at) in names:
+                yield stream, at
+            elif stream == _FAMILY and self._graph.nodes[at].op is Op.ARGUMENT:
+                if any(self._crosses(self._graph.nodes[b]) for b in self._branches.get(at, ())):
+                    yield stream, at
+
+    def _name(self, stream: int) -> int | str | None:
+        """What `touched` says of a stream of this graph."""
+        if stream == ROOT_STREAM:
+            return stream
+        node = self._graph.nodes[stream]
+        return str(node.attrs["name"]) if node.op is Op.ARGUMENT else None
+
+    def _crosses(self, branch: Node) -> bool:
+        """Whether several passes may open the branch: it is not that of an item of the pass."""
+        index = branch.attrs["index"]
+        return not isinstance(index, Ref) or self._graph.nodes[index.node].op is not Op.ARGUMENT
+
+    # -- lanes
+
+    def _lanes(self, node: Node) -> set[Lane]:
+        if node.body is not None:
+            return self._loop_lanes(node)
+        found: set[Lane] = set()
+        of, field = node.attrs.get("of"), node.attrs.get("field")
+        if _writes(node) or node.op is Op.FORK or (of is None and field in _OWN_TEXT):
+            found.update(self._stream_lanes(node.stream))
+        if isinstance(of, Ref) and self._is_stream(of.node):
+            found.update(self._stream_lanes(of.node))
+        if node.op in (Op.GET_FORK_ITEM, Op.JOIN):
+            found.update(self._family_lane(node.attrs["fork"].node))
+        if node.stream != ROOT_STREAM:
+            found.update(lane for lane in self._stream_lanes(node.stream) if lane[0] == _FAMILY)
+        return found
+
+    def _loop_lanes(self, loop: Node) -> set[Lane]:
+        found: set[Lane] = set()
+        if loop.id in self._at_root:
+            found.update(self._stream_lanes(loop.stream))
+        for stream, _ in outer_streams(self._graph, loop):
+            found.update(self._stream_lanes(stream))
+        for ref in iter_refs((loop.attrs["over"], loop.attrs["captures"])):
+            found.update(self._family_lane(ref.node))
+        return found
+
+    def _stream_lanes(self, stream: int) -> Iterator[Lane]:
+        yield _STREAM, self._one(stream)
+        if stream != ROOT_STREAM and self._graph.nodes[stream].op is Op.GET_FORK_ITEM:
+            yield from self._family_lane(self._graph.nodes[stream].attrs["fork"].node)
+
+    def _family_lane(self, at: int) -> Iterator[Lane]:
+        """The lane of a fork with a gate; none for other nodes."""
+        node = self._graph.nodes[at]
+        if at in self._gated or (node.op is Op.ARGUMENT and at in self._forks):
+            yield _FAMILY, self._one(at)
+
+    def _one(self, at: int) -> int:
+        """The same node for all Arguments that give one parameter."""
+        if at == ROOT_STREAM or self._graph.nodes[at].op is not Op.ARGUMENT:
+            return at
+        return self._arguments[self._graph.nodes[at].attrs["name"]]
+
+    def _is_stream(self, at: int) -> bool:
+        return self._graph.nodes[at].op is Op.GET_FORK_ITEM or at in self._held
+
+    def _takes_turn(self, loop: Node) -> bool:
+        assert loop.body is not None, "a loop without a body"
+        if touched(loop.body):
+            return True
+        walked = iter_refs((loop.attrs["over"], loop.attrs["captures"]))
+        families = any(True for ref in walked for _ in self._family_lane(ref.node))
+        return families and is_controlled(loop.body)
+
+
+def _refs(value: object) -> Sequence[Ref]:
+    return list(iter_refs(value))
+
+
+def _may_guard(node: Node) -> bool:
+    if node.op is Op.EXPR:
+        return node.attrs["fn"] != "set" and not FUNCTIONS[node.attrs["fn"]].total
+    return node.op in (Op.VARIABLE, Op.CALL, Op.BRANCH, Op.LOOP, Op.SUB_PROGRAM)
