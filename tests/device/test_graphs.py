@@ -7,13 +7,13 @@ import logging
 import pytest
 import torch
 
-from sgc_runtime.device.graphs import Body, EagerRecorder, Graphs, Recorded, padded
+from sgc_runtime.device.graphs import Body, EagerRecorder, Graphs, Recorded, padded, sizes
 
 
 class Counted(EagerRecorder):
     """Each recording takes 10 bytes."""
 
-    def record(self, body: object) -> Recorded:
+    def record(self, body: Body) -> Recorded:
         self.bytes_taken += 10
         return super().record(lambda: torch.zeros(1))
 
@@ -22,6 +22,9 @@ def test_sizes_are_padded() -> None:
     assert [padded(n) for n in (1, 3, 5, 33, 129, 256, 257, 500)] == [
         1, 4, 8, 48, 160, 256, 320, 512,
     ]  # fmt: skip
+    assert sizes(13, 48) == [16, 24, 32, 48]
+    assert sizes(224, 400) == [224, 256, 320, 384]
+    assert sizes(33, 40) == []
 
 
 def test_what_is_dropped_is_not_found() -> None:

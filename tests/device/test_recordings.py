@@ -30,7 +30,7 @@ class Steps:
         self.ran: list[Launches] = []
         self.graphs = Graphs(Counted(), budget)
         attentions = [TorchRows(SHAPE, 512, torch.device("cpu"))]
-        self._recordings = Recordings(self.graphs, attentions, self._body)
+        self.recordings = Recordings(self.graphs, attentions, self._body)
 
     def _body(self, size: int, grids: Launches) -> torch.Tensor:
         assert grids[0].rows == size
@@ -39,7 +39,7 @@ class Steps:
 
     def run(self, launch: Launch) -> int:
         """How many recordings there are after a step."""
-        found = self._recordings.run([launch])
+        found = self.recordings.run([launch])
         assert int(found) == launch.rows
         assert self.ran[-1][0].covers(launch)
         return self.graphs.recordings
@@ -54,6 +54,22 @@ def test_a_size_is_recorded_at_its_second_use() -> None:
     assert [steps.run(launch(32)) for _ in range(3)] == [0, 1, 1]
     assert [steps.run(launch(64)) for _ in range(3)] == [1, 2, 2]
     assert [steps.run(launch(64, tokens=64)) for _ in range(3)] == [2, 3, 3]
+
+
+def test_a_larger_recording_serves_a_size_that_is_new() -> None:
+    steps = Steps()
+    for _ in range(2):
+        steps.run(launch(160))
+    sizes = []
+    for _ in range(12):
+        sizes.append(steps.recordings.size(100, [launch(100)]))
+        steps.run(launch(sizes[-1]))
+    assert sizes == [160] * 8 + [112] * 4
+    assert steps.graphs.recordings == 2
+    assert steps.recordings.size(100, [launch(100, tokens=64)]) == 112  # another form
+    assert steps.recordings.size(100, [launch(100, own=900)]) == 112  # beyond its grids
+    assert steps.recordings.size(60, [launch(60)]) == 112
+    assert steps.recordings.size(30, [launch(30)]) == 32
 
 
 def test_one_recording_serves_changing_plans() -> None:

@@ -28,6 +28,14 @@ def padded(tokens: int) -> int:
     return next(size for size in SIZES if size >= tokens)
 
 
+def sizes(first: int, last: int) -> list[int]:
+    """All padded sizes from one to another."""
+    found = [padded(first)]
+    while found[-1] <= last:
+        found.append(padded(found[-1] + 1))
+    return found[:-1]
+
+
 class Recorded(Protocol):
     """A step that can be replayed; its result lies in the same memory each time."""
 

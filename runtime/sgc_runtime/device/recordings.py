@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
 from sgc_kernels.attention.rows import RowAttention
 from sgc_kernels.gpu.attention.items import Grids, Launch
-from sgc_runtime.device.graphs import Graphs
+from sgc_runtime.device.graphs import Graphs, padded, sizes
 
 Launches = tuple[Launch, ...]  # of each window
 Body = Callable[[int, Launches], torch.Tensor]
-# Steps that one with grids of their own would have served better, before it is recorded: that
-# takes some 50 ms of the host, and a step gains half a millisecond at most.
-_WORTH = 64
+# How often a recording of its own would have served a step better before it is made: that takes
+# some 50 ms of the host. Fitting grids gain half a millisecond at most, a fitting size more.
+_WORTH, _WORTH_A_SIZE = 64, 8
 _Form = tuple[int, ...]
 
 
@@ -23,7 +24,8 @@ class Recordings:
     """Steps of decode rows by their size: one recording serves nearly every plan.
 
     A size that comes up is launched kernel by kernel once, which compiles what is not compiled
-    yet, and recorded when it comes up again.
+    yet, and recorded when it comes up again. Before, a recording of a size somewhat larger serves
+    it a few times, where there is one.
 
     Args:
         body: all that the device does in a step of so many tokens, by these grids.
@@ -34,6 +36,22 @@ class Recordings:
         self._general: dict[_Form, Launches] = {}
         self._ran: set[Launches] = set()
         self._fitting: Counter[Launches] = Counter()
+        self._served: Counter[_Form] = Counter()  # by larger ones
+
+    def size(self, tokens: int, launches: Sequence[Launch]) -> int:
+        """The size by which a step of so many tokens is computed now."""
+        own = padded(tokens)
+        form = (own, *(launch.tokens for launch in launches))
+        if form in self._general and self._graphs.find(self._general[form]) is not None:
+            return own
+        for size in sizes(own + 1, own + max(64, own // 4)):
+            larger = self._general.get((size, *form[1:]))
+            if larger is None or self._graphs.find(larger) is None:
+                continue
+            if _cover(larger, [replace(launch, rows=size) for launch in launches]):
+                self._served[form] += 1
+                return size if self._served[form] <= _WORTH_A_SIZE else own
+        return own
 
     def run(self, launches: Sequence[Launch]) -> torch.Tensor:
         """Compute a step whose plans ask for `launches`; their rows are its size, padded.

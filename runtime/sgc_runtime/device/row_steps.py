@@ -148,7 +148,7 @@ class RowSteps:
         if self._recordings is None:
             self._send(numbers, tokens)
             return self._body(tokens, launches)
-        size = padded(tokens)
+        size = self._recordings.size(tokens, launches)
         self._send(numbers, size)
         result = self._recordings.run([replace(launch, rows=size) for launch in launches])
         return result[:tokens]

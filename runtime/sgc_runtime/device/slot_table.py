@@ -111,17 +111,22 @@ class SlotTable:
         return np.array(numbers, np.int32).reshape(-1, NUMBERS)
 
     def _some(self, chunks: Sequence[Chunk], total: int) -> Ints:
-        found, at = np.empty((total, NUMBERS), np.int32), 0
+        found = np.empty((total, NUMBERS), np.int32)
+        rows, starts, counts, pending, at = [], [], [], [], 0
         for request, start, end in chunks:
             row = self._rows[request]
             request.num_tabled = self._known[row] = end
-            part = found[at : at + end - start]
-            part[:, ROW], part[:, SLOT] = row, request.slots[start:end]
-            part[:, POSITION] = range(start, end)
-            part[:, TOKEN] = request.tokens[start:end]
-            if end > request.num_tokens:
-                part[-1, TOKEN] = _PENDING
+            rows.append(row)
+            starts.append(start - at)
+            counts.append(end - start)
             at += end - start
+            if end > request.num_tokens:
+                pending.append(at - 1)
+        found[:, ROW] = np.repeat(rows, counts)
+        found[:, SLOT] = np.concatenate([r.slots[start:end] for r, start, end in chunks])
+        found[:, POSITION] = np.arange(total) + np.repeat(starts, counts)
+        found[:, TOKEN] = np.concatenate([r.tokens[start:end] for r, start, end in chunks])
+        found[pending, TOKEN] = _PENDING
         return found
 
     def number_scorings(self, chunks: Sequence[Chunk]) -> Ints | None:
