@@ -63,6 +63,7 @@ class Automaton:
         row_of: int32 [capacity]: the row of each state.
         accepting: bool [capacity].
         start: the first state.
+        steps: of walks, `DEAD` or the state behind state * 256 + byte; some of those made so far.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Automaton:
         self._most_nodes = max(_MANY_NODES, 2 * self._pool.num_nodes)
         self._states: dict[int, int] = {}
         self._likes: dict[int, tuple[int, list[int]]] = {}
-        self._steps: dict[int, int] = {}  # of walks: what follows state * 256 + byte
+        self.steps: dict[int, int] = {}
         self._signatures = Signatures(digest, self._pool.named)
         self.rows = _first_rows()
         self._num_rows = 1
@@ -123,7 +124,7 @@ class Automaton:
         self.rows = _first_rows()
         self._num_rows = 1
         self._likes = {}
-        self._steps.clear()
+        self.steps.clear()
         self.row_of = np.zeros(len(self.row_of), np.int32)
 
     def dissolve(self) -> None:
@@ -135,7 +136,7 @@ class Automaton:
     def num_bytes(self) -> int:
         """Memory of transitions, states and expressions, about."""
         rows = self._num_rows * 256 * self.rows.itemsize
-        steps = _STEP_BYTES * len(self._steps)
+        steps = _STEP_BYTES * len(self.steps)
         return rows + steps + _STATE_BYTES * len(self._nodes) + _NODE_BYTES * self._pool.num_nodes
 
     def _state(self, node: Node) -> int:
@@ -271,7 +272,7 @@ class Automaton:
 
     def walk(self, state: int, data: bytes) -> int:
         """The state behind `data`, or `DEAD`."""
-        at, end, steps = 0, len(data), self._steps
+        at, end, steps = 0, len(data), self.steps
         while at < end and state != DEAD:
             place = state << 8 | data[at]
             if place in steps:

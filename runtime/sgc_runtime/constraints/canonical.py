@@ -157,20 +157,38 @@ class Canonical:
 _FRESH = Window()
 
 
-def window_start(ids: list[int], start: int, canonical: Canonical) -> int:
-    """Where the window of `ids` begins, if that of all ids but the last began at `start`.
+def grown(window: Window, token: int, canonical: Canonical) -> Window | None:
+    """The window behind `token`, which was not found to be wrong behind `window`; None unless that
+    says the same of all its ids (see `right_ids`), or where it may begin further on."""
+    ids, data = window.ids, canonical.token_bytes(token)
+    if not ids:  # exact: at the beginning of the text
+        begins = window.exact and not inside_character(data)
+        return Window((token,), True, window.start) if begins else None
+    if is_border(canonical.token_bytes(ids[-1]), data):
+        return Window((token,))
+    # One that begins at no border is believed where all other beginnings are tried with both.
+    if len(ids) == MAX_WINDOW_IDS or not (window.exact or len(ids) > _OTHER_BEGINNINGS):
+        return None
+    if len(canonical.bytes_of(ids)) + len(data) > MAX_WINDOW_BYTES:
+        return None
+    return Window((*ids, token), window.exact, window.start)
+
+
+def window_start(ids: list[int], start: int, canonical: Canonical, end: int | None = None) -> int:
+    """Where the window of the first `end` ids (default: of all) begins, if that of all of them but
+    the last began at `start`.
 
     It is always the first byte of a character; behind the last id if there is none.
     """
-    token_bytes, end = canonical.token_bytes, len(ids)
-    last = token_bytes(ids[-1])
-    if end > 1 and is_border(token_bytes(ids[-2]), last):
+    token_bytes, end = canonical.token_bytes, len(ids) if end is None else end
+    last = token_bytes(ids[end - 1])
+    if end > 1 and is_border(token_bytes(ids[end - 2]), last):
         return end - 1
     if end - start > MAX_WINDOW_IDS:
         start = end - MAX_WINDOW_IDS
     elif end - start == 1 and not inside_character(last):
         return start
-    size = len(canonical.bytes_of(ids[start:]))
+    size = len(canonical.bytes_of(ids[start:end]))
     while size > MAX_WINDOW_BYTES and start < end - 1:
         size -= len(token_bytes(ids[start]))
         start += 1

@@ -57,8 +57,32 @@ class SafeEnds:
             state: the automaton's behind `data`.
         """
         tail = _behind_last_border(data)
+        first, place = self._place(
+            data, tail, ids, state, self._ends.find((tail, state), self._end)
+        )
+        return ids[:first] + self._staying.find(place, self._confirmed)
+
+    def known_tokens(self, data: bytes, ids: tuple[int, ...], state: int) -> tuple[int, ...] | None:
+        """`tokens`, where nothing has to be found out for it; needs no lock."""
+        tail = _behind_last_border(data)
+        end = self._ends.known((tail, state), None)
+        if end is None:
+            return None
+        first, place = self._place(data, tail, ids, state, end)
+        staying = self._staying.known(place, None)
+        return None if staying is None else ids[:first] + staying
+
+    def _place(
+        self, data: bytes, tail: bytes, ids: tuple[int, ...], state: int, safe: int
+    ) -> tuple[int, _Tail]:
+        """How many ids stand in front of the last border, and what is asked about those behind it.
+
+        Args:
+            tail: what is behind the last border in `data`; `safe`: bytes of it that no token
+                crosses the end of.
+        """
         border = len(data) - len(tail)
-        limit = border + self._ends.find((tail, state), self._end)
+        limit = border + safe
         first = kept = end = 0
         for token in ids:
             first = kept if end == border else first
@@ -67,8 +91,9 @@ class SafeEnds:
                 break
             kept += 1
         # The ids in front of the border stay what they are, whatever follows it.
-        begin = _Tail(tail, ids[first:kept], state) if first else _Tail(data, ids[:kept], state)
-        return ids[:first] + self._staying.find(begin, self._confirmed)
+        if first:
+            return first, _Tail(tail, ids[first:kept], state)
+        return 0, _Tail(data, ids[:kept], state)
 
     def _end(self, key: tuple[bytes, int]) -> int:
         """The first place in `tail` where a token begins that goes beyond its end."""

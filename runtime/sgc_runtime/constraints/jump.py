@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 from weakref import WeakSet, finalize
 
+from sgc_ir.automata.automaton import DEAD
 from sgc_ir.automata.closed import ClosedSet, closed_sets
 from sgc_runtime.constraints.canonical import Canonical, Window
 from sgc_runtime.constraints.held import SafeEnds
@@ -27,6 +28,8 @@ from sgc_runtime.tokenizer.borders import whole_characters
 
 _PLANS = 2048  # of each constraint, hundreds of which may be kept
 _CLOSED = 1000
+_OPEN = 16_384
+_SHORT = 192  # bytes that are forced and looked at without a slice of time
 _PLAN = 64  # pieces of work (`Watch.tick`) that encoding a forced text is counted as
 _STEPS = 4096
 
@@ -52,6 +55,8 @@ class Run(NamedTuple):
     state: int
     final: bool
 
+
+UNKNOWN = Jump(-1, (), False)  # it takes more to find out, see `Planner.known_plan`
 
 _NO_BORDER = Window()  # the ids before are left as they are
 
@@ -102,6 +107,8 @@ class Planner:
         self._plans: Memo[_Place, Jump | None] = Memo(_PLANS)
         self._steps: Memo[tuple[int, bytes], int] = Memo(_STEPS)
         self._closed: Memo[int, list[ClosedSet]] = Memo(_CLOSED)
+        self._open: set[int] = set()  # states known to force nothing, and not to end the text
+        self._states: Memo[tuple[int, tuple[int, ...]], tuple[int, ...]] = Memo(_PLANS)
         self._samples: WeakSet[Holder] = WeakSet()
         self._inside = 0
         self._gate = threading.Lock()
@@ -140,6 +147,10 @@ class Planner:
         """The state behind `data`, or `DEAD`."""
         return self._steps.find((state, data), self._walk)
 
+    def states_behind(self, state: int, ids: tuple[int, ...]) -> tuple[int, ...]:
+        """The state behind each of `ids`, which are legal."""
+        return self._states.find((state, ids), self._states_behind)
+
     def plan(self, window: Window, rest: bytes, state: int) -> Jump | None:
         """What is to be done before a token is sampled; None: nothing.
 
@@ -159,6 +170,62 @@ class Planner:
         with self.masks.lock:
             return self._safe_ends.tokens(data, ids, state)
 
+    # -- what is known: takes microseconds in any case, and no lock -----------------------------
+
+    def known_walk(self, state: int, data: bytes) -> int:
+        """`walk`, where it and `run` of the state are known; else `DEAD`, as where it is time to
+        `tidy`."""
+        if self._automaton.is_crowded:
+            return DEAD
+        known, behind = self._automaton.steps.get, state
+        for byte in data:
+            behind = known(behind << 8 | byte, DEAD)
+            if behind < 0:
+                behind = self._steps.known((state, data), DEAD)
+                break
+        return behind if behind in self._open or self.known_run(behind) is not None else DEAD
+
+    def is_open(self, state: int) -> bool:
+        """Whether it is known that `state` forces nothing and is not final."""
+        return state in self._open
+
+    def known_run(self, state: int) -> Run | None:
+        """`run`, where it is known."""
+        return self._runs.known(state, None)
+
+    def known_plan(self, window: Window, state: int) -> Jump | None:
+        """`plan` without a rest, where it is known or can be made of what is; else `UNKNOWN`.
+
+        Args:
+            window: its own ids are right.
+        """
+        run = self.known_run(state)
+        if run is None or not run.data:
+            return UNKNOWN if run is None else None
+        place = _Place(window, b"", state)
+        found = self._plans.known(place, UNKNOWN)
+        if found is UNKNOWN and window.ids and len(run.data) <= _SHORT:
+            found = self._known_force(window, run)
+            if found is not UNKNOWN:
+                self._plans.find(place, lambda _: found)
+        return found
+
+    def is_settled(self, window: Window, state: int) -> bool:
+        """Whether `plan` gives None, without a rest; False also where that is not known."""
+        place = _Place(window, b"", state)
+        found = self._plans.known(place, UNKNOWN)
+        if found is UNKNOWN:
+            run = self.known_run(state)
+            if run is not None and not run.data and self.canonical.right_ids(window) is None:
+                found = self._plans.find(place, lambda _: None)
+        return found is None
+
+    def known_states(self, state: int, ids: tuple[int, ...]) -> tuple[int, ...] | None:
+        """`states_behind`, where it is known."""
+        return self._states.known((state, ids), None)
+
+    # -- below ---------------------------------------------------------------------------------
+
     def _closed_sets(self, state: int) -> list[ClosedSet]:
         with self.masks.lock:
             return closed_sets(self.masks.automaton, state)
@@ -166,7 +233,21 @@ class Planner:
     def _run(self, state: int) -> Run:
         with self.masks.lock:
             data, behind = self._automaton.forced(state)
-            return Run(data, behind, self._automaton.is_final(behind))
+            final = self._automaton.is_final(behind)
+        if not data and not final:
+            if len(self._open) >= _OPEN:
+                self._open.clear()
+            self._open.add(state)
+        return Run(data, behind, final)
+
+    def _states_behind(self, key: tuple[int, tuple[int, ...]]) -> tuple[int, ...]:
+        state, ids = key
+        found = []
+        for token in ids:
+            state = self.walk(state, self.canonical.token_bytes(token))
+            assert state != DEAD, "a token that the constraint does not allow"
+            found.append(state)
+        return tuple(found)
 
     def _walk(self, key: tuple[int, bytes]) -> int:
         with self.masks.lock:
@@ -177,6 +258,8 @@ class Planner:
         self.masks.keep(held for sample in self._samples for held in sample.held())
         self._runs.clear()
         self._steps.clear()
+        self._open.clear()
+        self._states.clear()
         self._closed.clear()  # its sets name states
 
     def _plan(self, place: _Place) -> Jump | None:
@@ -207,6 +290,17 @@ class Planner:
         if len(self.canonical.bytes_of(ids)) < len(old):
             return None
         return _exchange(window.ids, ids, final)
+
+    def _known_force(self, window: Window, run: Run) -> Jump | None:
+        """`_force`, where it is simple."""
+        data = self.canonical.bytes_of(window.ids) + run.data
+        ids = self.canonical.encode_behind(window, run.data)
+        if ids is None or whole_characters(data) < len(data):
+            return UNKNOWN
+        kept = ids if run.final else self._safe_ends.known_tokens(data, ids, run.state)
+        if kept is None or len(self.canonical.bytes_of(kept)) < len(data) - len(run.data):
+            return UNKNOWN
+        return _exchange(window.ids, kept, run.final)
 
     def _correct(self, window: Window, final: bool) -> Jump | None:
         """The window's own text in the ids that it encodes to, if they are others."""

@@ -9,11 +9,12 @@ from sgc_ir.automata.automaton import DEAD
 from sgc_ir.errors import ConstraintError
 from sgc_kernels.masks.trie_table import Int32
 from sgc_runtime.constraints.bounded import Bounded
-from sgc_runtime.constraints.canonical import Window, window_start
+from sgc_runtime.constraints.canonical import Window, grown, window_start
 from sgc_runtime.constraints.healed import prefix_mask
 from sgc_runtime.constraints.jump import Jump, Planner
 from sgc_runtime.tokenizer.borders import is_border
 
+_UNKNOWN = -1
 _HELD = 256  # tokens that may be rolled back, other than all of them
 
 
@@ -68,8 +69,9 @@ class Matcher:
             # Behind each number of ids: the state; below 0: how many bytes of the prefix are
             # missing.
             self._states = [-len(self._prefix) or first]
-            self._starts = [0]  # where the window begins
+            self._starts = [0]  # where the window begins, or `_UNKNOWN`
             self._window: Window | None = None  # the last one, where it was asked for
+            self._fitting = -1  # the id that `is_canonical` last found to fit behind it
             self._num_drops = planner.num_drops
             planner.follow(self)
 
@@ -154,7 +156,9 @@ class Matcher:
 
     def is_canonical(self, token: int) -> bool | None:
         """See `Canonical.is_canonical`, behind the ids so far."""
-        return self._canonical.is_canonical(self.window, token)
+        found = self._canonical.is_canonical(self.window, token)
+        self._fitting = -1 if found is False else token
+        return found
 
     # -- what comes -----------------------------------------------------------------------------
 
@@ -165,6 +169,44 @@ class Matcher:
         """
         self._planner.tidy()
         self._append((token,), 0)
+
+    def advance(self, token: int) -> bool:
+        """`accept` of the token that `is_canonical` was last asked about, where what it leads to is
+        known; else False, and nothing is done."""
+        state, window = self._states[-1], self.window
+        if state < 0 or token != self._fitting:
+            return False
+        after = self._planner.known_walk(state, self._canonical.token_bytes(token))
+        following = grown(window, token, self._canonical) if after >= 0 else None
+        if following is None:
+            return False
+        self._starts.append(len(self.ids) + 1 - len(following.ids))
+        self._states.append(after)
+        self.ids.append(token)
+        self._window, self._fitting = following, -1
+        return True
+
+    @property
+    def is_open(self) -> bool:
+        """Behind `advance`: whether `jump` gives None and the text is not final."""
+        return self._planner.is_open(self._states[-1])
+
+    def known_jump(self) -> Jump | None:
+        """`jump`, behind `advance`; `UNKNOWN` where it has to be found out."""
+        return self._planner.known_plan(self.window, self._states[-1])
+
+    def leap(self, jump: Jump) -> bool:
+        """`apply`, behind `advance`, where it is known where that leads to; else False, and nothing
+        is done."""
+        states = self._planner.known_states(self._states[-1 - jump.rollback], jump.ids)
+        if states is not None:
+            self._put(jump.ids, states, jump.rollback)
+        return states is not None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known that `jump` gives None."""
+        return self._planner.is_settled(self.window, self._states[-1])
 
     def jump(self) -> Jump | None:
         """What is forced now, or None."""
@@ -183,13 +225,17 @@ class Matcher:
     def apply(self, jump: Jump) -> None:
         """Roll back and append what `jump` says."""
         self._planner.tidy()
-        self._append(jump.ids, jump.rollback)
+        state = self._states[-1 - jump.rollback]
+        if state < 0:
+            self._append(jump.ids, jump.rollback)
+        else:
+            self._put(jump.ids, self._planner.states_behind(state, jump.ids), jump.rollback)
 
     def rollback(self, count: int) -> None:
         """Forget the last `count` tokens."""
         if count:
             assert count <= len(self.ids), "more tokens than there are"
-            self._window = None
+            self._window, self._fitting = None, -1
             del self.ids[-count:]
             del self._states[-count:]
             del self._starts[-count:]
@@ -200,7 +246,7 @@ class Matcher:
 
     # -- below ----------------------------------------------------------------------------------
 
-    def _append(self, ids: Sequence[int], rollback: int) -> None:
+    def _append(self, ids: tuple[int, ...], rollback: int) -> None:
         """Put `ids` in the place of the last `rollback` ones; nothing changes before all is
         known."""
         state = self._states[-1 - rollback]
@@ -209,13 +255,28 @@ class Matcher:
             after = self._after(state, token)
             assert after is not None, "a token that the constraint does not allow"
             states.append(state := after)
+        self._put(ids, states, rollback)
+
+    def _put(self, ids: tuple[int, ...], states: Sequence[int], rollback: int) -> None:
         self.rollback(rollback)
-        self._window = None
+        self._window, self._fitting = None, -1
+        self.ids += ids
         self._states += states
-        own, starts, canonical = self.ids, self._starts, self._canonical
-        for token in ids:
-            own.append(token)
-            starts.append(window_start(own, starts[-1], canonical))
+        self._starts += [_UNKNOWN] * len(ids)
+
+    def _start(self) -> int:
+        """Where the window begins. Most of the other starts are not asked for: what stands before
+        a border says nothing about those behind it."""
+        ids, starts, canonical = self.ids, self._starts, self._canonical
+        token_bytes, end = canonical.token_bytes, len(ids)
+        while starts[end] == _UNKNOWN:
+            if end > 1 and is_border(token_bytes(ids[end - 2]), token_bytes(ids[end - 1])):
+                starts[end] = end - 1
+            else:
+                end -= 1
+        for last in range(end + 1, len(starts)):
+            starts[last] = window_start(ids, starts[last - 1], canonical, last)
+        return starts[-1]
 
     @property
     def _has_begun(self) -> bool:
@@ -230,7 +291,7 @@ class Matcher:
         return self._window
 
     def _last_window(self) -> Window:
-        start, ids = self._starts[-1], self.ids
+        start, ids = self._start(), self.ids
         exact = start == 0
         if not exact and start < len(ids):
             token_bytes = self._canonical.token_bytes

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+D = TypeVar("D")
 
 
 class _Nothing:
@@ -27,6 +28,10 @@ class Memo(Generic[K, V]):
     def clear(self) -> None:
         """Forget everything."""
         self._known.clear()
+
+    def known(self, key: K, otherwise: D) -> V | D:
+        """The answer known for `key`; it counts as no use of it."""
+        return self._known.get(key, otherwise)
 
     def find(self, key: K, make: Callable[[K], V]) -> V:
         """The answer known for `key`, or that of `make`."""

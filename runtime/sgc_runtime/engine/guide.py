@@ -9,6 +9,7 @@ from math import inf
 from typing import NamedTuple
 
 from sgc_runtime.constraints.canonical import MAX_WINDOW_IDS
+from sgc_runtime.constraints.jump import UNKNOWN
 from sgc_runtime.constraints.matcher import Matcher
 
 _MOST_JUMPS = 64  # in a row; each but the last has thousands of bytes
@@ -47,6 +48,13 @@ class _Work:
     sampled: int
     jumps: int
     num_at_once: int
+
+    def note(self, cut: int) -> None:
+        """A jump was made, in front of which `cut` ids were left."""
+        self.jumps -= 1
+        self.kept = min(self.kept, cut)
+        if cut <= self.sampled:
+            self.sampled = -1
 
 
 class Guide:
@@ -114,6 +122,33 @@ class Guide:
         before = len(self.matcher.ids)
         self._work = _Work(deque([token]), before, before, before, _MOST_JUMPS, 1)
 
+    def advance(self, token: int) -> Change | None:
+        """`take`, and `follow` where what comes of the token is known; None: that is yet to say
+        it."""
+        matcher = self.matcher
+        before = len(matcher.ids)
+        if self.may_pause or not matcher.advance(token):
+            self.take(token)
+            return None
+        if matcher.is_open:
+            return Change(0, (token,), 0)
+        self._work = work = _Work(deque(), before, before, before, _MOST_JUMPS, 1)
+        return self._changed(work) if self._leaps(work) else None
+
+    def _leaps(self, work: _Work) -> bool:
+        """Jump, where it is known what to; whether that is all."""
+        matcher = self.matcher
+        jump = matcher.known_jump()
+        if jump is None:
+            return True
+        room = self._max_ids - len(matcher.ids)
+        if jump is UNKNOWN or room <= 0 or len(jump.ids) > room + jump.rollback:
+            return False
+        if not matcher.leap(jump):
+            return False
+        work.note(len(matcher.ids) - len(jump.ids))
+        return matcher.is_settled
+
     def follow(self, seconds: float = inf) -> Change:
         """What becomes of the ids with what was taken last."""
         work, matcher = self._work, self.matcher
@@ -124,8 +159,11 @@ class Guide:
                 work.tokens.popleft()
             self._jump(work)
             _ = matcher.is_final  # asked for soon, and known then
+        return self._changed(work)
+
+    def _changed(self, work: _Work) -> Change:
         self._work = None
-        ids, sampled = tuple(matcher.ids[work.kept :]), max(work.sampled - work.kept, -1)
+        ids, sampled = tuple(self.matcher.ids[work.kept :]), max(work.sampled - work.kept, -1)
         change = Change(work.num_before - work.kept, ids, sampled)
         return self._part(change, change.rollback + work.num_at_once)
 
@@ -137,12 +175,8 @@ class Guide:
             jump = matcher.jump() if room > 0 else None
             if jump is None or matcher.loses_text(jump, room + jump.rollback):
                 break
-            cut = len(matcher.ids) - jump.rollback
             matcher.apply(jump)
-            work.jumps -= 1
-            work.kept = min(work.kept, cut)
-            if cut <= work.sampled:
-                work.sampled = -1
+            work.note(len(matcher.ids) - len(jump.ids))
 
     def _part(self, change: Change, at_once: int) -> Change:
         """Without jumps only as many ids as have been computed or sampled; the rest waits."""

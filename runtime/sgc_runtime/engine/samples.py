@@ -250,8 +250,11 @@ class Samples:
         row.weigh(share)
         if token in row.end_ids:
             self._push_next(request, token, found)
+            return
+        change = guide.advance(token)
+        if change is not None:
+            self._apply(request, change, found)
         else:
-            guide.take(token)
             self._slices.do([request], partial(self._take_on, request, found, None))
 
     def _take_on(
