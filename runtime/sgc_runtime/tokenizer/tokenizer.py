@@ -19,6 +19,7 @@ from sgc_runtime.tokenizer.prefix import PrefixScheme, prefix_scheme, without_pr
 from sgc_runtime.tokenizer.source import TokenizerSource
 from sgc_runtime.tokenizer.token_bytes import Kind, TokenBytes, kind_of
 from sgc_runtime.tokenizer.turns import end_of_turn_tokens, sample_conversation
+from sgc_runtime.tokenizer.words import words_of
 
 _MALFORMED = (AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 
@@ -74,6 +75,7 @@ class Tokenizer:
         self._data = self._names.rename(source.data)
         self._encoder = _build(self._data, source.place)
         self._prefix: PrefixScheme = prefix_scheme(self._data)
+        self._words = words_of(self._encoder, self._data)
         bare = without_prefix(self._data) if self._prefix != "never" else None
         self._bare_encoder = self._encoder if bare is None else _build(bare, source.place)
         self._lock = Lock()
@@ -187,6 +189,9 @@ class Tokenizer:
             self.calls += 1
         try:
             if start or self._prefix == "never":
+                found = self._words.encode(text) if self._words is not None else None
+                if found is not None:
+                    return found
                 return list(self._encoder.encode(text, add_special_tokens=False).ids)
             return self._encode_going_on(text)
         except (UnicodeEncodeError, TypeError) as error:
