@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -124,6 +126,17 @@ def test_larger_grids_than_the_plan_needs() -> None:
     _close(_attend(step, attention, launch=launch), step.expected())
 
 
+@pytest.mark.parametrize("form", ["general", "fitting"])
+def test_grids_for_a_recording(form: str) -> None:
+    shape = _shape(4, 2, 16, torch.float32)
+    step = Step(SMALL, shape, device=DEVICE)
+    attention = DecodeAttention(shape, 16, DEVICE)
+    _attend(step, attention)
+    assert attention.launch is not None
+    grids = attention.grids(replace(attention.launch, rows=8))
+    _close(_run(step, attention, getattr(grids, form)), step.expected())
+
+
 def test_queries_inside_a_wider_product() -> None:
     shape = _shape(4, 2, 16, torch.float32)
     step = Step(SMALL, shape, device=DEVICE)
@@ -175,16 +188,17 @@ def test_random_trees(dim: int, group: int, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.gpu
-def test_one_graph_serves_many_plans() -> None:
+@pytest.mark.parametrize("form", ["general", "fitting"])
+@pytest.mark.parametrize("levels", [((48, 300), (12, 40)), ((48, 100), (16, 60), (4, 50), (2, 40))])
+def test_one_graph_serves_many_plans(form: str, levels: tuple[tuple[int, int], ...]) -> None:
     shape = _shape(32, 8, 128, torch.bfloat16)
     attention = DecodeAttention(shape, 64, DEVICE)
-    steps = [
-        Step(Tree(((48, 300), (12, 40)), tuple(range(1, 49))), shape, seed=seed, device=DEVICE)
-        for seed in range(2)
-    ]
-    static = Step(Tree(((48, 300), (12, 40)), tuple(range(1, 49))), shape, device=DEVICE)
+    tree = Tree(levels, tuple(range(1, 49)))
+    steps = [Step(tree, shape, seed=seed, device=DEVICE) for seed in range(2)]
+    static = Step(tree, shape, device=DEVICE)
     _attend(static, attention)
-    launch = Launch(rows=64, wide=64, few=16, own=128, tile=128, tokens=16)
+    assert attention.launch is not None
+    launch: Launch = getattr(attention.grids(replace(attention.launch, rows=64)), form)
     _run(static, attention, launch)
     out = torch.empty_like(static.q)
     graph = torch.cuda.CUDAGraph()

@@ -58,13 +58,15 @@ def _shares(lcp: list[int], a: int, b: int) -> int:
     return min(lcp[a + 1 : b + 1], default=1 << 30)
 
 
-def _check(plan: Plan, lcp: list[int], ends: list[int], first: list[int]) -> None:
-    """Each place's parts are its tokens `first .. ends`, cut anyhow, numbered from 0 on."""
-    seen: list[list[tuple[int, int, int]]] = [[] for _ in ends]
+def _check(plan: Plan, lcp: list[int], lens: list[int], room: int, first: list[int]) -> None:
+    """Each place's parts are its tokens from `first` on, cut anyhow, numbered from 0 on."""
+    seen: list[list[tuple[int, int, int]]] = [[] for _ in lens]
+    alone = np.zeros(len(lens), np.bool_)  # places that have tokens of their own
     for item in np.concatenate((plan.wide, plan.few, plan.own)).tolist():
         places = range(item[FIRST], item[FIRST] + item[COUNT])
         assert item[ROW] == plan.places[places[0], PLACE_ROW]
         assert item[COUNT] == 1 or item[END] <= _shares(lcp, places[0], places[-1])
+        alone[places[0]] |= item[COUNT] == 1
         for place in places:
             seen[place].append((item[PART], item[START], item[END]))
     base = 0
@@ -75,7 +77,7 @@ def _check(plan: Plan, lcp: list[int], ends: list[int], first: list[int]) -> Non
         assert plan.places[place, PLACE_BASE] == base
         base += len(parts)
         assert parts[0][1] <= first[place]
-        assert parts[-1][2] == ends[place]
+        assert parts[-1][2] == plan.ends[place] == lens[place] + room * alone[place]
         assert all(start < end for _, start, end in parts)
         for (_, _, end), (_, start, _) in pairwise(parts):
             assert start == end or end <= start <= first[place]
@@ -87,7 +89,7 @@ def test_every_token_of_a_row_once(batch: tuple[list[int], list[int]], room: int
     lcp, lens = batch
     rules = _rules(len(lens), extra=0)
     plan = Planner(rules).plan(lcp, lens, room)
-    _check(plan, lcp, [n + room for n in lens], [0] * len(lens))
+    _check(plan, lcp, lens, room, [0] * len(lens))
     assert int(plan.places[:, PLACE_PARTS].sum()) <= rules.max_partials
     counts = [kind[:, COUNT] for kind in (plan.wide, plan.few, plan.own)]
     assert all(5 <= n <= 32 for n in counts[0])
@@ -102,7 +104,7 @@ def test_a_window_leaves_out_what_no_row_sees(
 ) -> None:
     lcp, lens = batch
     plan = Planner(_rules(len(lens), window)).plan(lcp, lens, 5)
-    _check(plan, lcp, [n + 5 for n in lens], [max(0, n - window) for n in lens])
+    _check(plan, lcp, lens, 5, [max(0, n - window) for n in lens])
     for item in np.concatenate((plan.wide, plan.few, plan.own)).tolist():
         rows = lens[item[FIRST] : item[FIRST] + item[COUNT]]
         assert item[END] > min(rows) - window
@@ -149,7 +151,7 @@ def test_many_small_spans_have_small_tiles() -> None:
     plan = Planner(_rules()).plan(lcp, lens)
     assert plan.launch.tile == 64
     assert plan.launch.wide < 56
-    _check(plan, lcp, [n + 16 for n in lens], [0] * len(lens))
+    _check(plan, lcp, lens, 16, [0] * len(lens))
     few_trees = Planner(_rules()).plan(*_trees(2, (96, 152, 120, 40)))
     assert few_trees.launch.tile == 128
 
@@ -281,7 +283,7 @@ def test_new_tokens_of_one_row_are_read_together(before: int, tokens: int) -> No
     lens = list(range(before + 1, before + tokens + 1))
     lcp = [0, *lens[:-1]]
     plan = Planner(_rules(512)).plan(lcp, lens, room=0)
-    _check(plan, lcp, lens, [0] * tokens)
+    _check(plan, lcp, lens, 0, [0] * tokens)
     items = np.concatenate((plan.wide, plan.few, plan.own)).astype(np.int64)
     read = int((items[:, END] - items[:, START]).sum())
     assert read < 0.1 * sum(lens) + 16 * tokens

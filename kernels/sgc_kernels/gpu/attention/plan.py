@@ -25,12 +25,10 @@ Ints = NDArray[np.int32]
 class Parts(Protocol):
     """What plans are made with; the module `plan_reference` says what each function does."""
 
-    def spans(
-        self, rules: Rules, lcp: Ints, lens: Ints, room: int, most: int
-    ) -> tuple[Ints, Totals]: ...
+    def spans(self, rules: Rules, lcp: Ints, lens: Ints, most: int) -> tuple[Ints, Totals]: ...
 
     def items(
-        self, rules: Rules, found: Ints, sizes: Sizes, order: Ints
+        self, rules: Rules, found: Ints, sizes: Sizes, order: Ints, room: int
     ) -> tuple[tuple[Ints, Ints, Ints], Ints, Ints]: ...
 
 
@@ -71,13 +69,15 @@ class Planner:
                 first one's is not looked at). Shared tokens lie in the same slots.
             lens: tokens of the row at each place, the new one included.
             order: the batch row at each place; None: place = row.
-            room: tokens by which each row may grow before the next plan.
+            room: tokens by which a row may grow before the next plan, but for one all of whose
+                tokens are shared.
         """
         lcp, lens = np.asarray(lcp, np.int32), np.asarray(lens, np.int32)
         order = np.arange(len(lens), dtype=np.int32) if order is None else order
-        spans, totals = self._spans(lcp, lens, room)
-        sizes = self._sizes(totals)
-        (wide, few, own), places, ends = self._parts.items(self._rules, spans, sizes, order)
+        spans, totals = self._spans(lcp, lens)
+        sizes = self._sizes(totals, room * len(lens))
+        items, places, ends = self._parts.items(self._rules, spans, sizes, order, room)
+        wide, few, own = items
         launch = Launch(
             rows=len(order),
             wide=len(wide),
@@ -88,13 +88,13 @@ class Planner:
         )
         return Plan(wide, few, own, places, ends, launch)
 
-    def _spans(self, lcp: Ints, lens: Ints, room: int) -> tuple[Ints, Totals]:
+    def _spans(self, lcp: Ints, lens: Ints) -> tuple[Ints, Totals]:
         """The spans of all rows, in blocks as large as pays."""
         most = self._rules.wide_rows
-        spans, totals = self._parts.spans(self._rules, lcp, lens, room, most)
+        spans, totals = self._parts.spans(self._rules, lcp, lens, most)
         if not self._is_crowded(totals):
             return spans, totals
-        halves, of_halves = self._parts.spans(self._rules, lcp, lens, room, most // 2)
+        halves, of_halves = self._parts.spans(self._rules, lcp, lens, most // 2)
         # Programs of half the rows: twice as many live on a multiprocessor.
         faster = self._wide_us(of_halves) / 2 < 0.8 * self._wide_us(totals)
         pays = faster and of_halves.narrow_tokens < 1.1 * totals.narrow_tokens
@@ -114,15 +114,17 @@ class Planner:
         blocks = totals.wide_tokens / 64
         return totals.wide * tuning.wide_fixed_us + blocks * tuning.wide_block_us
 
-    def _sizes(self, totals: Totals) -> Sizes:
+    def _sizes(self, totals: Totals, growth: int) -> Sizes:
         # The mean over tokens of how long the own span is that they belong to.
         long = totals.own_squares > self._rules.tuning.short * totals.own_tokens
-        return Sizes(self._wide_size(totals), self._narrow_size(totals), 64 if long else 16)
+        step = 64 if long else 16
+        return Sizes(self._wide_size(totals, growth), self._narrow_size(totals), step)
 
-    def _wide_size(self, totals: Totals) -> int:
-        """Tokens of a piece of a wide span."""
+    def _wide_size(self, totals: Totals, growth: int) -> int:
+        """Tokens of a piece of a wide span; `growth` is how many all rows may come to have more."""
         rules, tuning = self._rules, self._rules.tuning
-        beside_us = 1.2 * totals.narrow_tokens * rules.token_bytes / tuning.bytes_per_us
+        bytes_beside = (totals.narrow_tokens + growth) * rules.token_bytes
+        beside_us = 1.2 * bytes_beside / tuning.bytes_per_us
         work_us = totals.wide_tokens * rules.kv_heads * tuning.wide_block_us / 64
         hidden = work_us / max(1.0, beside_us - tuning.wide_fixed_us)
         programs = tuning.few_programs if hidden <= tuning.few_programs else tuning.many_programs

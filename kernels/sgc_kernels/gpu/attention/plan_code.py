@@ -285,7 +285,7 @@ def _oldest(job: int, first: int, last: int) -> int:
 @kernel
 def _block(job: int, lcp: int, begin: int, stop: int, stack: int) -> None:
     """The spans of one block; see `Planner._block`."""
-    lens, room = load_int(job + LENS), load_int(job + ROOM)
+    lens = load_int(job + LENS)
     _push(stack, begin, stop, 0, -1, 0)
     top = 1
     while top > 0:
@@ -295,8 +295,7 @@ def _block(job: int, lcp: int, begin: int, stop: int, stack: int) -> None:
         depth, rows = load_int(at + 32), last - first
         start = max(load_int(at + 16), _oldest(job, first, last))
         if rows == 1:
-            end = load_int32(lens + 4 * first) + room
-            _add_span(job, first, 1, start, end, parent, depth)
+            _add_span(job, first, 1, start, load_int32(lens + 4 * first), parent, depth)
         else:
             common, least = _least(lcp, first, last), start + _worth(job, rows)
             if depth < MAX_DEPTH and common >= least:
@@ -445,6 +444,9 @@ def _fill_span(job: int, number: int, items: int) -> None:
         place = load_int(job + PLACES) + 4 * PLACE * first
         store_int32(place, row)
         store_int32(place + 8, parts + some)
+        if some > 0:
+            end += load_int(job + ROOM)
+            store_int32(items + 4 * ITEM * (some - 1) + 4 * END, end)
         store_int32(load_int(job + ENDS) + 4 * first, end)
 
 

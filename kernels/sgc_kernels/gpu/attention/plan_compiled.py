@@ -45,9 +45,7 @@ class CompiledPlans:
         self._share(ctypes.addressof(job))
         return lcp, order
 
-    def spans(
-        self, rules: Rules, lcp: Ints, lens: Ints, room: int, most: int
-    ) -> tuple[Ints, Totals]:
+    def spans(self, rules: Rules, lcp: Ints, lens: Ints, most: int) -> tuple[Ints, Totals]:
         """As `plan_reference.spans`."""
         lcp, lens = np.ascontiguousarray(lcp, np.int32), np.ascontiguousarray(lens, np.int32)
         count = len(lens)
@@ -57,7 +55,7 @@ class CompiledPlans:
             _address(lcp),
             _address(lens),
             count,
-            room,
+            0,
             rules.window or 0,
             most,
             rules.tuning.least_shared,
@@ -71,15 +69,15 @@ class CompiledPlans:
         return found[: job[12]], Totals(*job[13:20])
 
     def items(
-        self, rules: Rules, found: Ints, sizes: Sizes, order: Ints
+        self, rules: Rules, found: Ints, sizes: Sizes, order: Ints, room: int
     ) -> tuple[tuple[Ints, Ints, Ints], Ints, Ints]:
         """As `plan_reference.items`."""
         found, order = np.ascontiguousarray(found, np.int32), np.ascontiguousarray(order, np.int32)
         count = len(order)
         places, ends = np.zeros((count, PLACE), np.int32), np.empty(count, np.int32)
         job = (ctypes.c_int64 * _PLAN_WORDS)()
-        job[2], job[8], job[9], job[10] = count, rules.few_rows, rules.own_rows, _address(found)
-        job[12] = len(found)
+        job[2], job[3], job[8], job[9] = count, room, rules.few_rows, rules.own_rows
+        job[10], job[12] = _address(found), len(found)
         job[20:27] = [sizes.wide, sizes.narrow, sizes.step, rules.max_partials, *rules.most(count)]
         job[27] = self._own.scratch(3 * len(found) + 8)
         self._cut(ctypes.addressof(job))

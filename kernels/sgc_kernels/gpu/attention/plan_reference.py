@@ -31,13 +31,13 @@ _FIRST, _COUNT, _START, _END, _PARENT, _DEPTH = range(6)
 _Span = tuple[int, int, int, int, int, int]
 
 
-def spans(rules: Rules, lcp: Ints, lens: Ints, room: int, most: int) -> tuple[Ints, Totals]:
+def spans(rules: Rules, lcp: Ints, lens: Ints, most: int) -> tuple[Ints, Totals]:
     """The spans of rows in depth-first order, `[spans, 6]`, parents before children, in blocks of
-    at most `most` rows; `lcp`, `lens` and `room` as in `Planner.plan`."""
+    at most `most` rows; `lcp` and `lens` as in `Planner.plan`."""
     lengths = lens.tolist()
     shared = [min(some) for some in zip(lcp.tolist(), lengths, [0, *lengths], strict=False)]
     blocks = cut(rules, shared, most)
-    parts = [_block(rules, shared[a:b], lengths[a:b], room) for a, b in blocks]
+    parts = [_block(rules, shared[a:b], lengths[a:b]) for a, b in blocks]
     found = np.array(list(chain.from_iterable(parts)), np.int32).reshape(-1, 6)
     counts = np.array([len(some) for some in parts], np.int64)
     found[:, _FIRST] += np.repeat([a for a, _ in blocks], counts).astype(np.int32)
@@ -88,7 +88,7 @@ def cut(rules: Rules, lcp: Sequence[int], most: int) -> list[tuple[int, int]]:
     return blocks
 
 
-def _block(rules: Rules, lcp: Sequence[int], lens: Sequence[int], room: int) -> list[_Span]:
+def _block(rules: Rules, lcp: Sequence[int], lens: Sequence[int]) -> list[_Span]:
     """The spans of one block, from the values of its own rows. First places and parents count from
     the block's own."""
     window = rules.window
@@ -99,7 +99,7 @@ def _block(rules: Rules, lcp: Sequence[int], lens: Sequence[int], room: int) -> 
         first, last, start, parent, depth = stack.pop()
         start = max(start, min(oldest[first:last]))
         if last - first == 1:
-            found.append((first, 1, start, lens[first] + room, parent, depth))
+            found.append((first, 1, start, lens[first], parent, depth))
             continue
         borders = lcp[first + 1 : last]
         common, worth = min(borders), rules.worth_sharing(last - first)
@@ -115,10 +115,10 @@ def _block(rules: Rules, lcp: Sequence[int], lens: Sequence[int], room: int) -> 
 
 
 def items(
-    rules: Rules, found: Ints, sizes: Sizes, order: Ints
+    rules: Rules, found: Ints, sizes: Sizes, order: Ints, room: int
 ) -> tuple[tuple[Ints, Ints, Ints], Ints, Ints]:
-    """Wide, few and own items, the places, and how far the row at each place may grow;
-    `order[place]` is the batch row that stands there."""
+    """Wide, few and own items, the places, and how far the row at each place may grow: by `room`,
+    where it has tokens of its own; `order[place]` is the batch row that stands there."""
     length = (found[:, _END] - found[:, _START]).astype(np.int64)
     kinds = _kinds(rules, found)
     aligned = np.where(kinds[2], sizes.step, 64)
@@ -134,13 +134,14 @@ def items(
     every[:, COUNT] = found[owner, _COUNT]
     every[:, PART] = parts[owner] + number
     leaf = np.flatnonzero(found[:, _COUNT] == 1)
-    at = found[leaf, _FIRST]
+    at, grows = found[leaf, _FIRST], pieces[leaf] > 0
+    every[(np.cumsum(pieces) - 1)[leaf[grows]], END] += room
     places = np.zeros((len(order), PLACE), np.int32)
     places[:, PLACE_ROW] = order
     places[at, PLACE_PARTS] = parts[leaf] + pieces[leaf]
     places[:, PLACE_BASE] = np.cumsum(places[:, PLACE_PARTS]) - places[:, PLACE_PARTS]
     ends = np.empty(len(order), np.int32)
-    ends[at] = found[leaf, _END]
+    ends[at] = found[leaf, _END] + np.where(grows, room, 0)
     wide, few, own = (every[kind[owner]] for kind in kinds)
     return (wide, few, own), places, ends
 
