@@ -79,6 +79,14 @@ class EngineCore:
         self._lookahead = Lookahead()
         self._in_flight: _InFlight | None = None
 
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is in flight, nor stands aside."""
+        scheduler = self.scheduler
+        if self._in_flight is not None or scheduler.prefilling or scheduler.running:
+            return False
+        return not self._samples.num_aside
+
     def add(self, *requests: Request) -> None:
         """Queue the requests of one call; if one can never fit, all are answered at once."""
         self.open.update(requests)

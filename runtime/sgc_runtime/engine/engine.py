@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from sgc_ir.errors import BackendError
+from sgc_runtime.engine.bursts import Bursts
 from sgc_runtime.engine.core import EngineCore, broken
 from sgc_runtime.engine.profile import NO_PROFILE, Profiling
 from sgc_runtime.engine.request import Outcome, Request, State
@@ -53,13 +54,22 @@ class Engine:
         self._mail: dict[asyncio.AbstractEventLoop, list[Post]] = {}
         self._wake = threading.Condition()
         self._closing = False
+        self._bursts, self._rests = Bursts(self._wake), True
         self._thread = threading.Thread(target=self._run, name="sgc-engine", daemon=True)
         self._thread.start()
         atexit.register(_close_at_exit, weakref.ref(self))
 
-    def submit(self, requests: Sequence[Request]) -> None:
-        """Queue requests together, so that the same step sees all of them."""
-        self._send(partial(self._add, tuple(requests)))
+    def submit(
+        self, requests: Sequence[Request], loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
+        """Queue requests together, so that the same step sees all of them.
+
+        Args:
+            loop: the event loop that runs this; the engine, if it rests, waits a moment for what
+                else the loop is about to send.
+        """
+        if not self._send_if_open(partial(self._add, tuple(requests)), loop):
+            raise BackendError("the engine is closed; make a new backend")
 
     def cancel(self, requests: Sequence[Request]) -> None:
         """Drop requests that nobody waits for; within one step their slots are free."""
@@ -102,6 +112,7 @@ class Engine:
             self.is_busy = True
             with self._profile.step():
                 self.is_busy = self.core.step()
+                self._rests = self.core.rests  # before those who wait are told
                 with self._profile.span("output"):
                     self._deliver()
             if not self.is_busy:
@@ -112,6 +123,8 @@ class Engine:
         with self._wake:
             while wait and not self._inbox and not self._closing:
                 self._wake.wait()
+            if self._rests and not self._closing:
+                self._bursts.wait()
             if self._closing:
                 return False
         while self._inbox:
@@ -126,15 +139,17 @@ class Engine:
             except RuntimeError:  # the loop was closed: nobody waits for these results
                 continue
 
-    def _send(self, command: Post) -> None:
-        if not self._send_if_open(command):
-            raise BackendError("the engine is closed; make a new backend")
-
-    def _send_if_open(self, command: Post) -> bool:
+    def _send_if_open(self, command: Post, loop: asyncio.AbstractEventLoop | None = None) -> bool:
         with self._wake:
             if not self._closing:
+                sleeps = not self._inbox
                 self._inbox.append(command)
-                self._wake.notify()
+                if loop is not None and self._rests:
+                    self._bursts.sent(loop)
+                    if sleeps:  # else the end of the burst is told
+                        self._wake.notify()
+                else:
+                    self._wake.notify()
             return not self._closing
 
     def _add(self, requests: Sequence[Request]) -> None:

@@ -42,7 +42,7 @@ class Waiter:
         if not requests:
             return []
         self._expected = len(requests)
-        self._engine.submit(requests)
+        self._engine.submit(requests, self._loop)
         try:
             await self._all
             if self._error is not None:
