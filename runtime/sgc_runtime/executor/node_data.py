@@ -51,7 +51,7 @@ def variable(frame: Frame, node: Node) -> Any:
         value = _read_unsure(frame, node, frame.values[node.attrs["of"].node], field)
     else:
         value = _read(frame, node, frame.values[node.attrs["of"].node], field)
-    if frame.chain is not None and field in ("value", "meta"):
+    if frame.chain is not None and field not in _NOT_AWAITED:
         frame.chain.guard(value.value if type(value) is Pending else as_cell(value))
     return _appended(frame, node, value) if node.attrs.get("append") else value
 
@@ -73,6 +73,9 @@ def _read(frame: Frame, node: Node, target: Any, field: str) -> Any:
     if isinstance(target, Cell):
         return _read_later(frame, node, target, field)
     return {} if field == "meta" else target
+
+
+_NOT_AWAITED = ("item", "output", "kind")  # in Python these are there, or are no reading at all
 
 
 def _read_unsure(frame: Frame, node: Node, target: Any, field: str) -> Any:
