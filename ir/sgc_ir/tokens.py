@@ -22,6 +22,11 @@ class Tokens:
         self._nodes = nodes
         self._merges: dict[int, Arms] = {}
 
+    def forget(self, end: int) -> None:
+        """The nodes from `end` on are other ones now."""
+        for node in [node for node in self._merges if node >= end]:
+            del self._merges[node]
+
     def of(self, token: Token | None) -> Arms:
         """Canonical form of a token; it must exist."""
         if token is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sgc.trace import operand as operands
 from sgc.trace.containers import is_followed
 from sgc.trace.form import form_of_expr, is_total
+from sgc.trace.log import Log
 from sgc.trace.refusal import here, refuse
 from sgc.trace.symbol import Symbol
 from sgc_ir.expr import check
@@ -35,6 +36,7 @@ class Trace:
     """One compilation. The tracer changes `region`, `stream` and `frames` as it goes.
 
     Attributes:
+        log: what was written, to undo it.
         stream: the stream whose body runs; tool and sub-program calls count on it.
         effects: number of recorded nodes that do something.
         partials: number of recorded nodes that may fail.
@@ -66,6 +68,7 @@ class Trace:
         self.main = ""
         self.kept: list[Any] = []
         self.warnings: dict[str, None] = {}
+        self.log = Log()
         self.runtime = Runtime(self)
 
     # -- recording --------------------------------------------------------------------------------

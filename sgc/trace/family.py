@@ -49,6 +49,11 @@ class Family:
         version: grows whenever several branches may have changed at once.
     """
 
+    _sgc_opaque = True
+    _sgc_fields = (
+        "written", "sure", "full", "partial", "unnamed", "is_joined", "version", "branches",
+    )  # fmt: skip
+
     def __init__(self, parent: Stream, node: int, width: Symbol, items: Any) -> None:
         self.trace = parent.trace
         self.parent = parent
@@ -102,11 +107,13 @@ class Family:
         key = (region.number, index.key if type(index) is Symbol else index)
         found = self.branches.get(key)
         if found is None:
+            self.trace.log.touch(self)
             found = self.branches[key] = Branch(self, BranchStream(self, index))
         return found
 
     def wrote(self, name: str, form: Form, is_sure: bool = False) -> None:
         """Some branches have written `name`; all of them for certain if `is_sure`."""
+        self.trace.log.touch(self)
         if is_sure:
             self.sure[name] = None
         old = self.written.get(name)
@@ -136,6 +143,8 @@ class Family:
 class BranchStream(Stream):
     """The stream of one branch of a family, seen from one region."""
 
+    _sgc_fields = (*Stream._sgc_fields, "_opener", "_version", "begin", "is_dirty")
+
     def __init__(self, family: Family, index: Any) -> None:
         self.family = family
         self.index = index
@@ -155,6 +164,7 @@ class BranchStream(Stream):
     def _open(self) -> None:
         """Take hold of the branch as it is now."""
         family = self.family
+        self.trace.log.touch(self)
         self._version = family.version
         self.variables = {}
         self.counts = {}
@@ -192,21 +202,25 @@ class BranchStream(Stream):
     def take(self, kind: str) -> Count:
         self.load(kind)
         if not self.is_pass and self.region is self.trace.region:
+            self.trace.log.touch(self.family)
             self.family.partial.append((("==", self.index), kind, Count.of(1)))
         return super().take(kind)
 
     def load(self, kind: str) -> None:
         if kind not in self.counts:
+            self.trace.log.touch(self)
             with self.trace.inside(self.region):
                 self.counts[kind] = self.begin[kind] = self.family.count(kind, self.index)
 
     def next_name(self) -> str:
         if not self.is_pass or self.family.unnamed is None:
             raise refuse("an unnamed gen or select in one branch of many; give it a name")
+        self.trace.log.touch(self)
         self.unnamed += 1
         return f"_{self.family.unnamed + self.unnamed}"
 
     def write(self, name: str, entry: Any) -> None:
+        self.trace.log.touch(self)
         self.variables[name] = entry
         if not self.is_pass:
             self.family.wrote(name, entry_form(entry))
@@ -358,6 +372,7 @@ class RunTimeForks:
         region = family.region
         attrs = {"fork": Ref(family.symbol.node), "mode": mode}
         node = family.parent.add(Op.JOIN, attrs)
+        family.trace.log.touch(family)
         family.is_joined = True
         if mode == "gather":
             for name, form in family.written.items():

@@ -37,7 +37,7 @@ class Flow:
 
     def env(self, slots: dict[str, Any]) -> Env:
         """An environment for a call."""
-        return Env(slots)
+        return Env(slots, self.trace.log)
 
     def run(self, env: Env, body: Body) -> Any:
         """Run a function's body; gives its return value."""
@@ -229,7 +229,7 @@ class Flow:
                 return body(error)
             finally:
                 if name is not None:
-                    env.slots.pop(name, None)
+                    env.drop(name)
         raise error
 
     def match_(self, env: Env, subject: Any, cases: tuple[Any, ...]) -> Any:

@@ -35,6 +35,7 @@ class StaticForks:
     """`forks[i]`, iteration, `len`, `forks += x` and `forks.join(mode)` of constant width."""
 
     _sgc_stream = True
+    _sgc_fields = ("_is_joined",)
 
     def __init__(self, parent: Stream, node: int, branches: list[TracedState]) -> None:
         self._parent = parent
@@ -90,6 +91,8 @@ class StaticForks:
         """Merge the branches into the parent."""
         check_mode(mode, self._is_joined)
         self._parent.check_open()
+        log = self.trace.log
+        log.touch(self)
         self._is_joined = True
         streams = [branch.stream_ for branch in self._branches]
         if mode == "append":
@@ -97,6 +100,7 @@ class StaticForks:
         else:
             self._gather(streams)
         for stream in streams:
+            log.touch(stream)
             stream.is_joined = True
 
     def _gather(self, streams: list[Stream]) -> None:

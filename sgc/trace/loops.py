@@ -178,6 +178,7 @@ class _Loop:
             Op.LOOP, attrs, body=graph, source=self.place, may_fail=self.base.has_effects
         )
         self.outer.passes[node] = self.length
+        trace.log.touch(self.outer)
         for key in self._used(region):
             self.outer.order[key] = node
             self.outer.touched[key] = None
@@ -236,12 +237,14 @@ class _Loop:
 
     def _leave_streams(self, region: Region) -> None:
         stream = self.trace.stream
+        self.trace.log.touch(stream)
         for kind in _KINDS:
             stream.counts[kind] = self.start[kind]
             if self.strides[kind] != ZERO:
                 total = Count.of(self._num_passes()) * self.strides[kind]
                 stream.counts[kind] = self.start[kind] + total
                 if isinstance(stream, BranchStream) and not stream.is_pass:
+                    self.trace.log.touch(stream.family)
                     stream.family.partial.append((("==", stream.index), kind, total))
         for branch in list(self.trace.streams):
             if isinstance(branch, BranchStream) and branch.region is region and branch.is_dirty:
@@ -249,6 +252,7 @@ class _Loop:
 
     def _leave_branch(self, branch: BranchStream, region: Region) -> None:
         family = branch.family
+        self.trace.log.touch(family)
         names = {*branch.variables, ""}
         for other, name in region.foreign_reads:
             if other is family and name in names:

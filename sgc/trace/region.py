@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace.form import Form
-from sgc.trace.refusal import refuse
+from sgc.trace.refusal import here, refuse
 from sgc.trace.symbol import Symbol
-from sgc_ir.graph import Graph, Node, Param, Ref, Source
+from sgc_ir.graph import Graph, Node, Param, Ref, Source, Token
 from sgc_ir.ops import Op
+from sgc_ir.tokens import Arms, Tokens
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
     from sgc.trace.lengths import Length
 
 _NUMBERS = count()
+_ALWAYS = (Op.ARGUMENT, Op.MERGE)  # run under no token of their own
 
 
 class Region:
-    """The main graph of a program (no parent), or the body of a Loop."""
+    """The main graph of a program (no parent), or the body of a Loop.
+
+    Attributes:
+        token, arms: under what the next node runs, and its canonical form (`sgc_ir.tokens`).
+    """
+
+    _sgc_opaque = True
+    _sgc_fields = ("order", "touched")
 
     def __init__(
         self, trace: Trace, name: str, place: Source, parent: Region | None = None
@@ -31,6 +41,10 @@ class Region:
         self.parent = parent
         self.number = next(_NUMBERS)
         self.nodes: list[Node] = []
+        self.token: Token | None = None
+        self.arms: Arms = None
+        self.tokens = Tokens(self.nodes)
+        self._joins: dict[Arms, int] = {}  # Merges of tokens
         self.params: list[Param] = []
         self.captures: dict[str, Ref] = {}  # parameter -> value of the parent
         self._captured: dict[tuple[int, int], int] = {}  # outer symbol -> Argument node here
@@ -60,11 +74,51 @@ class Region:
         body: Graph | None = None,
     ) -> int:
         """Append a node; gives its id. `attrs` hold operands of this region."""
-        node = Node(len(self.nodes), op, stream, dict(attrs), source, None, body)
+        control = None if op in _ALWAYS else self.token
+        node = Node(len(self.nodes), op, stream, dict(attrs), source, control, body)
         for ref in node.refs():
             assert ref.node < node.id, f"operand {ref} of node {node.id} is not earlier"
         self.nodes.append(node)
         return node.id
+
+    # -- tokens -----------------------------------------------------------------------------------
+
+    def enter(self, arms: Arms) -> None:
+        """Nodes from here on run under these arms."""
+        self.token, self.arms = self.token_of(arms), arms
+
+    def token_of(self, arms: Arms) -> Token | None:
+        """The token that stands for several arms: that of a Merge, made once."""
+        if arms is None:
+            return None
+        if len(arms) == 1:
+            return next(iter(arms))
+        found = self._joins.get(arms)
+        if found is None:
+            tokens = tuple((Ref(at), arm) for at, arm in sorted(arms))
+            attrs = {"values": (), "tokens": tokens}
+            found = self._joins[arms] = self.add(Op.MERGE, attrs, -1, here())
+        return found, True
+
+    @contextmanager
+    def under(self, arms: Arms) -> Iterator[None]:
+        """Record under other arms inside the block."""
+        before = self.token, self.arms
+        self.enter(arms)
+        try:
+            yield
+        finally:
+            self.token, self.arms = before
+
+    def is_there(self, node: int) -> bool:
+        """Whether a node's value is there wherever the next node runs."""
+        arms = self.tokens.of_node(self.nodes[node])
+        return self.tokens.covers(arms, self.arms)
+
+    def known_read(self, key: tuple[Any, ...]) -> Symbol | None:
+        """An earlier read of a variable that stands for one here."""
+        found = self.reads.get(key)
+        return found if found is not None and self.is_there(found.node) else None
 
     def argument(self, param: Param, form: Form) -> Symbol:
         """Declare a parameter; gives its value."""
@@ -102,16 +156,29 @@ class Region:
     def mark(self) -> tuple[Any, ...]:
         """The present state, for `undo`."""
         return (
-            len(self.nodes), len(self.params), dict(self.captures), dict(self._captured),
-            dict(self.reads), dict(self.order), dict(self.touched),
+            len(self.nodes), len(self.params), len(self.captures), dict(self.order),
+            dict(self.touched), self.token, self.arms,
         )  # fmt: skip
 
     def undo(self, mark: tuple[Any, ...]) -> None:
         """Go back to `mark`."""
-        num_nodes, num_params, captures, captured, reads, order, touched = mark
+        num_nodes, num_params, num_captures, order, touched, self.token, self.arms = mark
         del self.nodes[num_nodes:], self.params[num_params:]
-        self.captures, self._captured = dict(captures), dict(captured)
-        self.reads, self.order, self.touched = dict(reads), dict(order), dict(touched)
+        self.order, self.touched = dict(order), dict(touched)
+        self.tokens.forget(num_nodes)
+        for made in (self._captured, self._joins):
+            _drop_last(made, lambda node: node >= num_nodes)
+        while self.passes and next(reversed(self.passes)) >= num_nodes:
+            self.passes.popitem()
+        _drop_last(self.reads, lambda symbol: symbol.node >= num_nodes)
+        while len(self.captures) > num_captures:
+            self.captures.popitem()
+
+
+def _drop_last(made: dict[Any, Any], is_new: Callable[[Any], bool]) -> None:
+    """Drop the entries at the end of a dict that are new."""
+    while made and is_new(next(reversed(made.values()))):
+        made.popitem()
 
 
 def _leak(symbol: Symbol) -> str:

@@ -71,6 +71,9 @@ class Stream:
     """
 
     _sgc_opaque = True
+    _sgc_fields: tuple[str, ...] = (
+        "role", "is_joined", "variables", "counts", "unnamed", "stored",
+    )  # fmt: skip
 
     def __init__(self, trace: Trace, region: Region, opener: int, label: str) -> None:
         self.trace = trace
@@ -118,6 +121,7 @@ class Stream:
     def add(self, op: Op, attrs: Mapping[str, Any], may_fail: bool | None = None) -> int:
         """Record a node that changes this stream; attributes are operands already."""
         self.trace.effects += 1
+        self.trace.log.touch(self)
         return self.trace.node(op, attrs, self, may_fail=may_fail)
 
     def append(self, x: Any) -> None:
@@ -209,6 +213,7 @@ class Stream:
 
     def take(self, kind: str) -> Count:
         """The next ordinal of a kind."""
+        self.trace.log.touch(self)
         count = self.counts[kind]
         self.counts[kind] = count + 1
         return count
@@ -218,6 +223,7 @@ class Stream:
 
     def next_name(self) -> str:
         """Name of the next unnamed gen or select."""
+        self.trace.log.touch(self)
         self.unnamed += 1
         return f"_{self.unnamed}"
 
@@ -225,6 +231,7 @@ class Stream:
 
     def write(self, name: str, entry: Any) -> None:
         """Note the last write of a variable."""
+        self.trace.log.touch(self)
         self.variables[name] = entry
 
     def set(self, name: Any, value: Any) -> None:
@@ -244,6 +251,7 @@ class Stream:
 
     def store_one(self, name: str, value: Any) -> None:
         """Write one variable to the runtime's stream; a list or dict can then only be read."""
+        self.trace.log.touch(self)
         operand = self.trace.operand(value, self.region)
         attrs = {"fn": "set", "args": (name, operand)}
         node = self.trace.node(Op.EXPR, attrs, self, region=self.region, may_fail=False)
@@ -291,13 +299,14 @@ class Stream:
     def variable(self, name: str, region: Region, of: int, field: str, form: Form) -> Any:
         """A Variable node that reads node `of`, or the one that does so already."""
         key = (name, of, field)
-        found = region.reads.get(key)
+        found = region.known_read(key)
         if found is None:
             attrs: dict[str, Any] = {"name": name, "of": Ref(of)}
             if field != "value":
                 attrs["field"] = field
             node = self.trace.node(Op.VARIABLE, attrs, self, region=region, may_fail=False)
             self.trace.check_read()
+            region.reads.pop(key, None)  # the new one stands last, see `Region.undo`
             found = region.reads[key] = Symbol(region, node, form)
         return found
 

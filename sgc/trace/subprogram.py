@@ -287,6 +287,7 @@ class Driver:
             attrs |= after(trace.region, CALLS)
         node = trace.node(Op.CALL, attrs)
         if tool.effect != "pure":
+            trace.log.touch(trace.region)
             trace.region.order[CALLS] = node
         return Symbol(trace.region, node)
 
