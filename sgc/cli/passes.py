@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sgc.cli.failure import CommandError
-from sgc_ir.passes.base import Report
+from sgc_ir.passes.base import Context, Report
 from sgc_ir.passes.manager import PASSES, check_names, defaults
 
 NONE = "none"
@@ -40,12 +40,26 @@ def _known(name: str) -> str:
     return name
 
 
+def context(passes: Iterable[str], model: str | None) -> Context:
+    """What the passes know: where one counts tokens, how model `model` counts them.
+
+    Raises ModelError for a tokenizer that cannot be loaded.
+    """
+    if model is None or "reorder" not in passes:
+        return Context()
+    from sgc_runtime.models import resolve
+    from sgc_runtime.tokenizer.tokenizer import load_tokenizer
+
+    tokenizer = load_tokenizer(resolve(model))
+    return Context(count_tokens=lambda text: len(tokenizer.encode(text)), unit="tokens")
+
+
 def explain(reports: Iterable[Report]) -> str:
     """What each pass is for, and what it did, change by change."""
     lines = []
     for report in reports:
         lines.append(f"{report} ({PASSES[report.name].sense})")
-        lines += [f"  {change}" for change in report.changes]
+        lines += [f"  {change}" for change in (*report.changes, *report.remarks)]
     return "\n".join(lines) + "\n" if lines else "no passes\n"
 
 

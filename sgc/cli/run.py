@@ -72,6 +72,11 @@ from sgc.settings import RunSettings
     help="Take the answers from such a file; no model is loaded, and a call that is not in it is "
     "an error.",
 )
+@click.option(
+    "--no-reorder",
+    is_flag=True,
+    help="Run an artefact of `sgc compile --reorder` with its texts in the order as written.",
+)
 @click.option("--full-text", is_flag=True, help="Add text and messages to each output row.")
 @quiet_option("No progress, no notes, no closing table.")
 @debug_option

@@ -35,6 +35,19 @@ def load_runnable(argument: str) -> Runnable:
         raise CommandError(f"{path}: {cause}", "give the file that has it with --tools") from error
 
 
+def as_written(program: Runnable) -> Runnable:
+    """The program with its texts in the order as written, where a pass has changed that.
+
+    Raises ArtifactError where the artefact's record of it cannot be read.
+    """
+    from sgc.compile import CompiledProgram
+    from sgc_ir.passes.reorder import restore
+
+    if not isinstance(program, CompiledProgram):
+        return program
+    return CompiledProgram(restore(program.graph), program.tools.values(), program.reports)
+
+
 def params_of(program: Runnable) -> tuple[Param, ...]:
     """The parameters that rows may give."""
     from sgc.compile import CompiledProgram

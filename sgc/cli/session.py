@@ -41,7 +41,7 @@ from sgc.cli.resuming import (
     open_journal,
     open_rows,
 )
-from sgc.cli.runnables import load_runnable, needs_model, params_of, settle_mode
+from sgc.cli.runnables import as_written, load_runnable, needs_model, params_of, settle_mode
 from sgc.cli.tally import Tally
 from sgc.cli.token_ids import check_token_ids
 from sgc.cli.values import cell_converter, parse_arguments
@@ -78,6 +78,7 @@ class Request:
     quiet: bool
     profile: bool
     journal: JournalOptions
+    no_reorder: bool = False
 
 
 def run_session(request: Request) -> int:
@@ -87,6 +88,8 @@ def run_session(request: Request) -> int:
         if request.tools is not None:
             load_module(request.tools)
         program = load_runnable(request.program)
+        if request.no_reorder:
+            program = as_written(program)
         rows, total = _rows(request, program)
         _check_paths(request)
         backend = _backend(request)

@@ -60,3 +60,32 @@ def test_an_unknown_pass_is_refused(sgc_cli: Sgc, shots: Path, tmp_path: Path) -
     assert result.code == 2
     assert result.err.startswith("sgc: error: --passes: there is no pass 'nope'; the passes are ")
     assert not output.exists()
+
+
+JUDGE = """
+import sgc
+
+
+@sgc.function
+def judge(s, essay: str):
+    s += sgc.user(f"Essay:\\n{essay}\\n\\nGrade strictly from A to D. Reply with a single letter.")
+    s += sgc.assistant(sgc.gen("grade", max_tokens=2))
+"""
+
+
+def test_reorder_is_asked_for_reported_and_taken_back(sgc_cli: Sgc, tmp_path: Path) -> None:
+    source, output, rows = (tmp_path / name for name in ("judge.py", "judge.sgc", "out.jsonl"))
+    source.write_text(JUDGE)
+    result = sgc_cli("compile", source, "-o", output, "--reorder", "--explain-passes", "--quiet")
+    assert result.code == 0, result.err
+    moved = (
+        "moves 'Grade strictly from A to D. Reply with a single ... forward: 11 more shared words"
+    )
+    assert moved in result.out
+    assert sgc_cli("diff", source, output).code == 1
+    for flags in ([], ["--no-reorder"]):
+        result = sgc_cli("run", output, "--arg", "essay=E", "-o", rows, "--full-text", *flags)
+        assert result.code == 0, result.err
+        text = rows.read_text()
+        assert (text.index("Essay:") < text.index("Grade strictly")) == bool(flags)
+        rows.unlink()

@@ -60,13 +60,21 @@ def test_text_does_not_join_across_a_fork_a_role_or_a_loop() -> None:
     b.text("a")
     b.static_fork(1)
     b.text("b")
-    b.loop([b.arg("xs")], lambda body, item: item)
+    b.loop([b.arg("xs")], lambda body, _: body.add(Op.VARIABLE, name="t", field="stream_text"))
     b.text("c")
     b.add(Op.ROLE_BEGIN, role="user")
     b.text("d")
     b.add(Op.ROLE_END, role="user")
     b.text("e")
     assert count(merged(program_of(b.done()))) == 5
+
+
+def test_a_loop_that_leaves_streams_alone_is_passed() -> None:
+    b = GraphBuilder(xs=[1])
+    b.text("a")
+    b.loop([b.arg("xs")], lambda body, item: item)
+    b.text("b")
+    assert count(merged(program_of(b.done()))) == 1
 
 
 @settings(max_examples=40, deadline=None)

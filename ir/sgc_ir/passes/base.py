@@ -50,10 +50,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a pass did, in program order; no changes: the program that came is the one that left."""
+    """What a pass did, in program order; no changes: the program that came is the one that left.
+
+    Attributes:
+        remarks: what it might have done and did not, with the reason.
+    """
 
     name: str
     changes: tuple[Change, ...] = ()
+    remarks: tuple[Change, ...] = ()
 
     def __str__(self) -> str:
         """The pass in one line."""
@@ -85,7 +90,11 @@ class Notes:
 
     def add(self, node: Node, text: str) -> None:
         """Note that something was done to `node` of the graph as it came in."""
-        self._changes.append(Change(self.name, self.path(node), node.source, text))
+        self._changes.append(self.change(node, text))
+
+    def change(self, node: Node, text: str) -> Change:
+        """A change of `node`, or a remark about it, that is not noted yet."""
+        return Change(self.name, self.path(node), node.source, text)
 
     def path(self, node: Node) -> str:
         """Path of a node of the graph as it came in."""

@@ -28,10 +28,11 @@ class Row:
     sense: str
 
 
-# In this order. `rows` makes constants that `fold` folds; `fold` makes texts that `texts` merges.
+# In this order: `fold` makes texts that `texts` merges. `reorder` keeps the graph as it was before.
 PASSES: dict[str, Row] = {
     "fold": Row("fold", True, "evaluate expressions of constants"),
     "texts": Row("texts", True, "merge constant texts that follow each other"),
+    "reorder": Row("reorder", False, "move instructions in front of what differs by row"),
 }
 
 

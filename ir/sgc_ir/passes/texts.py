@@ -2,8 +2,8 @@
 
 Requires: nothing. Keeps behaviour, because what is appended between two model calls is tokenised
 as one text, whatever pieces it comes in, and a constant cannot fail. Two texts are merged only
-where nothing between them looks at the stream: no reading of its text, no loop (its passes may fork
-or read the stream as it is where the loop stands), and only under the same control.
+where nothing between them looks at the stream: no reading of its text, no loop whose passes append,
+fork or read (they see the stream as it is where the loop stands), and only under the same control.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ def run(program: Program, context: Context) -> tuple[Program, Report]:
 def looks_at_streams(node: Node) -> bool:
     """Whether what a node gives may depend on where in a stream it stands, though it is none of
     the stream's own nodes."""
-    return node.op is Op.LOOP or (node.op is Op.VARIABLE and node.attrs.get("field") in _WHOLE)
+    if node.op is Op.VARIABLE:
+        return node.attrs.get("field") in _WHOLE
+    if node.body is None:
+        return False
+    return any(
+        inner.op is Op.FORK or inner.appends or looks_at_streams(inner) for inner in node.body.nodes
+    )
 
 
 def _merge(graph: Graph, notes: Notes) -> Graph:
