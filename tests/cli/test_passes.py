@@ -78,9 +78,7 @@ def test_reorder_is_asked_for_reported_and_taken_back(sgc_cli: Sgc, tmp_path: Pa
     source.write_text(JUDGE)
     result = sgc_cli("compile", source, "-o", output, "--reorder", "--explain-passes", "--quiet")
     assert result.code == 0, result.err
-    moved = (
-        "moves 'Grade strictly from A to D. Reply with a single ... forward: 11 more shared words"
-    )
+    moved = "moves 'Grade strictly from A to D. Reply with a sin... forward: 11 more shared words"
     assert moved in result.out
     assert sgc_cli("diff", source, output).code == 1
     for flags in ([], ["--no-reorder"]):
