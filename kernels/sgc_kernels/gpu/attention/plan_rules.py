@@ -29,20 +29,25 @@ class Rules:
 
     def most(self, rows: int) -> tuple[int, int, int]:
         """Wide, few and own items that a plan of so many rows keeps to where it can, so that one
-        recording serves nearly every plan. More rows have no fewer."""
+        recording serves nearly every plan. More rows have no fewer. Own spans of long contexts are
+        split as pays."""
         tuning, heads = self.tuning, self.kv_heads
         wide = rows // 4 + -(-tuning.many_programs // heads) + 8
         few = rows // 4 + -(-tuning.least_programs // heads)
-        own = rows + rows // 2 + -(-tuning.narrow_programs // heads)
         return (
             min(wide, self.max_items) if rows > self.few_rows else 0,
             min(few, self.max_items) if rows > self.own_rows else 0,
-            min(own, self.max_items),
+            self.max_items,
         )
 
     def grids(self, launch: Launch) -> Grids:
-        """See `RowAttention.grids`."""
-        wide, few, own = self.most(launch.rows)
+        """See `RowAttention.grids`. Twice as many own items, and so on, for long contexts: the
+        programs behind those of a plan are nothing beside the others then."""
+        wide, few, most_own = self.most(launch.rows)
+        own = launch.rows + launch.rows // 2 + -(-self.tuning.narrow_programs // self.kv_heads)
+        while own < launch.own:
+            own *= 2
+        own = min(own, most_own)
         general = Launch(launch.rows, wide, few, own, self.tile(launch.rows), launch.tokens)
         if not general.covers(launch):
             general = general.joined(launch).rounded()
