@@ -7,43 +7,18 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Any
 
-from sgc_ir.errors import SgcError
-from sgc_ir.graph import Graph, Node, Ref, Token
+from sgc_ir.graph import Node, Ref, Token
 from sgc_ir.ops import Op
 from sgc_runtime.executor.cell import Cell, as_cell
 from sgc_runtime.executor.control_plan import ControlPlan, Lane
-from sgc_runtime.executor.effects import EffectChain
-from sgc_runtime.executor.frame import BodyRoot, Frame, GraphRun
+from sgc_runtime.executor.frame import Frame
+from sgc_runtime.executor.gate import Branch, Family, Gate
 from sgc_runtime.executor.handle import Handle
+from sgc_runtime.executor.late_values import LateValues, NotReached, failed_variable
 from sgc_runtime.executor.loop_values import LoopValues
 from sgc_runtime.executor.ordered_chain import OrderedChain
 from sgc_runtime.executor.pending import Pending, fill_pending
-from sgc_runtime.executor.scope import Order
 from sgc_runtime.executor.stream import Stream
-
-_ABSENT: Any = object()  # the place of a value of which nothing is known and that nobody asked for
-
-
-class _NotReached(SgcError):
-    """What a value fails with whose node is dead; the row has failed elsewhere."""
-
-
-class _Values(list[Any]):
-    """Values by node; one that is not there yet, and is asked for, is a placeholder."""
-
-    __slots__ = ()
-
-    def __getitem__(self, at: Any) -> Any:
-        found = list.__getitem__(self, at)
-        if found is _ABSENT:
-            found = self[at] = Pending("")
-        return found
-
-    def put(self, at: int, value: Any) -> None:
-        placeholder = list.__getitem__(self, at)
-        self[at] = value
-        if placeholder is not _ABSENT:
-            fill_pending(placeholder, value)
 
 
 class ControlFrame(Frame):
@@ -72,7 +47,7 @@ class ControlFrame(Frame):
         assert control is not None, "a graph without branches in a ControlFrame"
         nodes = self.plan.graph.nodes
         self._control: ControlPlan = control
-        self._late = _Values([_ABSENT] * len(nodes))
+        self._late = LateValues(len(nodes))
         self.values = self._late
         self.result = Cell()
         self.returned = Cell()
@@ -178,8 +153,32 @@ class ControlFrame(Frame):
             self._branch(node)
         elif node.op is Op.MERGE:
             self._merge(node)
+        elif node.id in self._control.own:
+            self._late.put(node.id, self._take_turn(node))
         else:
             self._late.put(node.id, self.run.handlers[node.op](self, node))
+
+    def _take_turn(self, node: Node) -> Any:
+        """The branch of the pass's item: held until the pass has given it all that it gives."""
+        family: Family = self.values[node.attrs["fork"].node]
+        assert family.gate is not None, "a fork that a loop walks has a gate"
+        index = as_cell(self.operand(node.attrs["index"]))
+        branch = Branch(Cell(), Gate(), owned=True)
+
+        def begin(error: BaseException | None) -> None:
+            if error is not None:
+                branch.stream.fail(error)
+            else:
+                found: Stream = family.branches.value[index.value]
+                turns = found.turns = found.turns or Gate()
+                turns.hold(lambda _: branch.stream.set(found))
+                last = self._control.last.get(("stream", node.id), node.id)
+                self.when_passed([last], lambda: branch.enter(lambda _: turns.release()))
+            self.undefer()
+
+        self.defer()
+        family.gate.enter([family.branches, index], begin)
+        return branch
 
     def _start_slowly(self, fork: Node) -> None:
         """A fork whose ordinal the run decides: its stream waits for the ordinal."""
@@ -195,7 +194,7 @@ class ControlFrame(Frame):
         as_cell(self.operand(fork.attrs["ordinal"])).then(ready)
 
     def _after(self, node: Node) -> None:
-        value = list.__getitem__(self._late, node.id)
+        value = self._late.known(node.id)
         if node.id in self._control.turns and type(value) is LoopValues and not value.ended.done:
             value.ended.then(lambda _: self._passed(node))
         else:
@@ -283,7 +282,7 @@ class ControlFrame(Frame):
 
     def _kill(self, node: Node) -> None:
         self.dead += 1
-        error = _NotReached("this part of the program was not reached")
+        error = NotReached("this part of the program was not reached")
         self._give_failed(node, error)
         if node.op is Op.BRANCH:
             self._settle_tokens(node.id, _DEAD, _DEAD)
@@ -331,7 +330,7 @@ class ControlFrame(Frame):
         if self.carried is not None:
             self.end_pass(failed, dict.fromkeys(names, failed), failed)
         else:
-            self.end(failed, {name: _failed_variable(name, error) for name in names})
+            self.end(failed, {name: failed_variable(name, error) for name in names})
 
     # -- what a Frame offers, later
 
@@ -362,12 +361,6 @@ def _stop(stream: Stream, failed: Cell, node: Node, order: Any) -> None:
     stream.append(failed, node.source, order)
 
 
-def _failed_variable(name: str, error: BaseException) -> Pending:
-    pending = Pending(name)
-    pending.fail(error)
-    return pending
-
-
 class _State:
     __slots__ = ()
 
@@ -384,24 +377,3 @@ _STILL_STARTED = (
     Op.ROLE_BEGIN,
     Op.ROLE_END,
 )
-
-
-def make_frame(
-    run: GraphRun,
-    graph: Graph,
-    root: Stream,
-    params: Mapping[str, Any],
-    prefix: Order,
-    chain: EffectChain | None = None,
-    body_root: BodyRoot | None = None,
-    carried: dict[str, Any] | None = None,
-    starts: Mapping[Lane, Cell] | None = None,
-) -> Frame:
-    """A frame of the kind that the graph needs; see `Frame` for the arguments.
-
-    `starts` gives the cell for which the nodes of a lane wait; the graph must be one with
-    branches.
-    """
-    if run.executable.plan(graph).control is None:
-        return Frame(run, graph, root, params, prefix, chain, body_root, carried)
-    return ControlFrame(run, graph, root, params, prefix, chain, body_root, carried, starts=starts)

@@ -57,6 +57,63 @@ def outer_streams(graph: Graph, loop: Node) -> Iterator[tuple[int, int | str]]:
         yield (loop.stream if isinstance(key, int) else loop.attrs["captures"][key].node), key
 
 
+def holds_gates(body: Graph) -> bool:
+    """Whether a pass of a loop may be long in using branches that other passes may use too: the
+    loop then stays at the gates of the forks that it walks or captures until its passes are
+    through."""
+    return is_controlled(body) and bool(_captured_forks(body) - _own_forks(body))
+
+
+def own_branches(body: Graph) -> frozenset[int]:
+    """GetForkItems that give the branch of the pass's item, where no other is used of its fork."""
+    if not is_controlled(body):
+        return frozenset()
+    own = _own_forks(body)
+    return frozenset(
+        node.id
+        for node in body.nodes
+        if node.op is Op.GET_FORK_ITEM and _name(body, node.attrs["fork"]) in own
+    )
+
+
+def _name(body: Graph, ref: Ref) -> str | None:
+    node = body.nodes[ref.node]
+    return str(node.attrs["name"]) if node.op is Op.ARGUMENT else None
+
+
+def _own_forks(body: Graph) -> set[str | None]:
+    """Parameters that hold forks of which each pass uses the branch of its item only."""
+    forks = _captured_forks(body)
+    opened: set[str | None] = set()
+    others: set[str | None] = set()
+    for node in body.nodes:
+        if node.op is Op.GET_FORK_ITEM and _is_item(body, node):
+            name = _name(body, node.attrs["fork"])
+            (others if name in opened else opened).add(name)
+        elif node.op in (Op.JOIN, Op.GET_FORK_ITEM):
+            others.add(_name(body, node.attrs["fork"]))
+        elif node.op is Op.LOOP:
+            operands = (node.attrs["over"], node.attrs["captures"])
+            others |= {_name(body, ref) for ref in iter_refs(operands)}
+    return forks - others
+
+
+def _captured_forks(body: Graph) -> set[str | None]:
+    names = {_name(body, node.attrs["fork"]) for node in body.nodes if "fork" in node.attrs}
+    for node in body.nodes:
+        if node.body is not None:
+            inner = _captured_forks(node.body)
+            captures = node.attrs["captures"]
+            names |= {_name(body, captures[name]) for name in inner if name in captures}
+    return names - {None}
+
+
+def _is_item(body: Graph, branch: Node) -> bool:
+    """Whether a branch is that of an item of the pass; no other pass then opens it."""
+    index = branch.attrs["index"]
+    return isinstance(index, Ref) and body.nodes[index.node].op is Op.ARGUMENT
+
+
 def _writes(node: Node) -> bool:
     """Whether the node changes its stream, its variables included; a fork does not."""
     if node.op is Op.EXPR and node.attrs["fn"] == "set":
@@ -81,6 +138,7 @@ class ControlPlan:
         first, last: lane -> its first and last node.
         tails: Join -> the last nodes before it in the branches that it joins.
         slow_forks: Forks whose ordinal the run decides.
+        own: GetForkItems of a body at whose branches a pass takes a turn of its own.
         turns: Loops that have passed only when all their passes have begun.
         shared: in a loop's body, lanes of what its passes share.
         guards: nodes after which a tool with effects may have to wait, -> their position.
@@ -88,6 +146,7 @@ class ControlPlan:
 
     def __init__(self, graph: Graph, gated: frozenset[int], at_root: frozenset[int]) -> None:
         nodes = graph.nodes
+        self.own = own_branches(graph)
         self._graph = graph
         self._gated = gated
         self._at_root = at_root
@@ -168,9 +227,7 @@ class ControlPlan:
         return str(node.attrs["name"]) if node.op is Op.ARGUMENT else None
 
     def _crosses(self, branch: Node) -> bool:
-        """Whether several passes may open the branch: it is not that of an item of the pass."""
-        index = branch.attrs["index"]
-        return not isinstance(index, Ref) or self._graph.nodes[index.node].op is not Op.ARGUMENT
+        return not _is_item(self._graph, branch)
 
     # -- lanes
 
@@ -183,7 +240,7 @@ class ControlPlan:
             found.update(self._stream_lanes(node.stream))
         if isinstance(of, Ref) and self._is_stream(of.node):
             found.update(self._stream_lanes(of.node))
-        if node.op in (Op.GET_FORK_ITEM, Op.JOIN):
+        if node.op in (Op.GET_FORK_ITEM, Op.JOIN) and node.id not in self.own:
             found.update(self._family_lane(node.attrs["fork"].node))
         if node.stream != ROOT_STREAM:
             found.update(lane for lane in self._stream_lanes(node.stream) if lane[0] == _FAMILY)
@@ -201,7 +258,8 @@ class ControlPlan:
 
     def _stream_lanes(self, stream: int) -> Iterator[Lane]:
         yield _STREAM, self._one(stream)
-        if stream != ROOT_STREAM and self._graph.nodes[stream].op is Op.GET_FORK_ITEM:
+        at_gate = stream != ROOT_STREAM and stream not in self.own
+        if at_gate and self._graph.nodes[stream].op is Op.GET_FORK_ITEM:
             yield from self._family_lane(self._graph.nodes[stream].attrs["fork"].node)
 
     def _family_lane(self, at: int) -> Iterator[Lane]:
@@ -225,7 +283,7 @@ class ControlPlan:
             return True
         walked = iter_refs((loop.attrs["over"], loop.attrs["captures"]))
         families = any(True for ref in walked for _ in self._family_lane(ref.node))
-        return families and is_controlled(loop.body)
+        return families and holds_gates(loop.body)
 
 
 def _refs(value: object) -> Sequence[Ref]:

@@ -207,7 +207,7 @@ class Frame:
                 failed(error)
             self.undefer()
 
-        found.gate.enter([stream], enter)
+        found.enter(enter)
 
     def stream_path(self, node: Node) -> str:
         """Path of the node's stream, as far as it is known."""

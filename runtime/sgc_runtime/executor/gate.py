@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from sgc_runtime.executor.cell import Cell
@@ -85,10 +86,27 @@ class Family:
 
 
 class Branch(NamedTuple):
-    """A branch that is reached through its family's gate; `stream` gets the stream."""
+    """A branch that is reached through its family's gate; `stream` gets the stream.
+
+    Where a pass of a loop may be long in giving a branch what it gives, the pass takes a turn at
+    the branch (`Stream.turns`) and leaves the family's gate: then it is `owned`, and `gate` is the
+    pass's own.
+    """
 
     stream: Cell
     gate: Gate
+    owned: bool = False
+
+    def enter(self, begin: Begin) -> None:
+        """Start `begin` in turn, when the stream is there."""
+        self.gate.enter([self.stream], begin if self.owned else partial(self._in_turn, begin))
+
+    def _in_turn(self, begin: Begin, error: BaseException | None) -> None:
+        turns = self.stream.value.turns if error is None else None
+        if turns is None:
+            begin(error)
+        else:
+            turns.enter([], begin)
 
 
 class Gathered(NamedTuple):

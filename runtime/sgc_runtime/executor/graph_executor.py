@@ -11,10 +11,10 @@ from sgc_ir.ops import Op
 from sgc_runtime.executor import node_data, node_loops, node_programs, node_streams
 from sgc_runtime.executor.arguments import Signature
 from sgc_runtime.executor.context import RunContext
-from sgc_runtime.executor.control_frame import make_frame
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.executable import executable_of
 from sgc_runtime.executor.frame import Frame, GraphRun
+from sgc_runtime.executor.frames import make_frame
 from sgc_runtime.executor.scope import Scope
 from sgc_runtime.executor.state import FinishedState, finished
 from sgc_runtime.executor.stream import Stream

@@ -160,7 +160,7 @@ def _read_branch(frame: Frame, node: Node, branch: Branch, field: str) -> Any:
         frame.undefer()
 
     frame.defer()
-    branch.gate.enter([branch.stream], begin)
+    branch.enter(begin)
     return pending
 
 

@@ -8,9 +8,9 @@ from sgc_ir.errors import InputError
 from sgc_ir.graph import MISSING, Node, Param
 from sgc_ir.types import check_value
 from sgc_runtime.executor.cell import Cell, as_cell
-from sgc_runtime.executor.control_frame import make_frame
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.frame import Frame
+from sgc_runtime.executor.frames import make_frame
 from sgc_runtime.executor.handle import Handle
 from sgc_runtime.executor.stream import Stream
 

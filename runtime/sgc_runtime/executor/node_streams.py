@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -272,13 +272,32 @@ def _with_branches(frame: Frame, join: Node, family: Family, use: Any, failed: A
 
     def begin(error: BaseException | None) -> None:
         if error is None:
-            use(cell.value)
-        elif failed is not None:
+            _after_turns(cell.value, used)
+            return
+        if failed is not None:
             failed(error)
+        frame.undefer()
+
+    def used() -> None:
+        use(cell.value)
         frame.undefer()
 
     frame.defer()
     family.gate.enter([cell], begin)
+
+
+def _after_turns(branches: list[Stream], then: Callable[[], None]) -> None:
+    """Call `then` when those who use the branches for long have given them all that they give."""
+    cells: list[Cell] = []
+    for branch in branches:
+        if branch.turns is not None:
+            cells.append(Cell())
+            branch.turns.enter([], partial(_note, cells[-1]))
+    gather(cells, lambda _: then())
+
+
+def _note(cell: Cell, _: BaseException | None) -> None:
+    cell.set(None)
 
 
 # -- roles, media, hints

@@ -14,6 +14,7 @@ from sgc_ir.params import SamplingParams
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather
 from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.core import Op, StreamCore
+from sgc_runtime.executor.gate import Gate
 from sgc_runtime.executor.model_call import ModelCall
 from sgc_runtime.executor.operations import (
     AppendBranches,
@@ -49,6 +50,7 @@ class Stream:
     Attributes:
         item: of a branch of `fork_each`, its item; else None.
         inherited: names of the variables that a branch had at the fork.
+        turns: order of those who use a branch for long, as far as there are any.
         variables: name -> last write in program order, in order of first writing.
     """
 
@@ -60,6 +62,7 @@ class Stream:
         "inherited",
         "item",
         "scope",
+        "turns",
         "variables",
     )
 
@@ -71,6 +74,7 @@ class Stream:
         self.variables: dict[str, Pending] = {}
         self.inherited: frozenset[str] = frozenset()
         self.item: Any = None
+        self.turns: Gate | None = None
         self._counts = [0, 0, 0]
         self._unnamed = 0
         self._closed = False
