@@ -77,6 +77,9 @@ class Letters:
     control_texts: dict[int, str] = field(default_factory=lambda: {0: "<e>", 1: "<b>"})
     chat_template: ChatTemplate = field(default_factory=ChatML)
 
+    def encode(self, text: str, *, start: bool = True) -> list[int]:
+        return self.encode_pieces((Text(text),), start=start)
+
     def encode_pieces(self, pieces: Sequence[Text], *, start: bool = True) -> list[int]:
         self.calls += 1
         return [ord(c) - 63 for p in pieces for c in p.text]

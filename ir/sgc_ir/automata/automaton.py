@@ -28,6 +28,7 @@ from sgc_ir.automata.rules import build
 from sgc_ir.automata.signature import Signatures
 from sgc_ir.automata.through import Through, through
 from sgc_ir.automata.utf8 import CharSet
+from sgc_ir.automata.walks import Walks
 from sgc_ir.errors import ConstraintError
 
 DEAD = -1  # no text goes on from here
@@ -36,8 +37,7 @@ UNKNOWN = -2  # not derived yet
 _FIRST = 1024  # states, and rows, whose memory is taken when they are written
 _MANY_STATES, _MANY_NODES = 16_384, 65_536  # from which on some may be dropped
 _AHEAD = 8  # states inside a literal whose rows are made at once
-_STATE_BYTES, _NODE_BYTES, _STEP_BYTES = 256, 400, 120  # with their tables and rows
-_MOST_STEPS = 16_384  # of walks that are remembered
+_STATE_BYTES, _NODE_BYTES = 256, 400  # with their tables and rows
 _RECENT = 4096  # states that somebody may just have been told of
 
 _Number = TypeVar("_Number", bound=np.generic)
@@ -63,7 +63,7 @@ class Automaton:
         row_of: int32 [capacity]: the row of each state.
         accepting: bool [capacity].
         start: the first state.
-        steps: of walks, `DEAD` or the state behind state * 256 + byte; some of those made so far.
+        walks: steps that are known, among those made so far.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Automaton:
         self._most_nodes = max(_MANY_NODES, 2 * self._pool.num_nodes)
         self._states: dict[int, int] = {}
         self._likes: dict[int, tuple[int, list[int]]] = {}
-        self.steps: dict[int, int] = {}
+        self.walks = Walks()
         self._signatures = Signatures(digest, self._pool.named)
         self.rows = _first_rows()
         self._num_rows = 1
@@ -124,7 +124,7 @@ class Automaton:
         self.rows = _first_rows()
         self._num_rows = 1
         self._likes = {}
-        self.steps.clear()
+        self.walks.clear()
         self.row_of = np.zeros(len(self.row_of), np.int32)
 
     def dissolve(self) -> None:
@@ -136,8 +136,8 @@ class Automaton:
     def num_bytes(self) -> int:
         """Memory of transitions, states and expressions, about."""
         rows = self._num_rows * 256 * self.rows.itemsize
-        steps = _STEP_BYTES * len(self.steps)
-        return rows + steps + _STATE_BYTES * len(self._nodes) + _NODE_BYTES * self._pool.num_nodes
+        walks = self.walks.num_bytes
+        return rows + walks + _STATE_BYTES * len(self._nodes) + _NODE_BYTES * self._pool.num_nodes
 
     def _state(self, node: Node) -> int:
         state = self._states.get(node.id)
@@ -272,18 +272,17 @@ class Automaton:
 
     def walk(self, state: int, data: bytes) -> int:
         """The state behind `data`, or `DEAD`."""
-        at, end, steps = 0, len(data), self.steps
+        at, end, walks = 0, len(data), self.walks
         while at < end and state != DEAD:
-            place = state << 8 | data[at]
-            if place in steps:
-                state, at = steps[place], at + 1
+            known = walks.step(state, data[at])
+            if known is not None:
+                state, at = known, at + 1
             elif isinstance(node := self._nodes[state], Literal):
                 following, at = along(self._pool, node, data, at)
                 state = self._after(following)
             else:
-                if len(steps) >= _MOST_STEPS:
-                    steps.clear()
-                state = steps[place] = self.step(state, data[at])
+                before, state = state, self.step(state, data[at])
+                walks.add(before, node, data[at], state)
                 at += 1
         return state
 

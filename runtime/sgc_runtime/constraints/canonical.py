@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from sgc_runtime.constraints.memo import Memo
-from sgc_runtime.executor.backend import Text
 from sgc_runtime.tokenizer.borders import inside_character, is_border
 
 MAX_WINDOW_IDS = 8
@@ -34,7 +33,7 @@ _MEMO_BYTES = 256  # longer texts are not remembered
 class Encoder(Protocol):
     """What of a tokenizer the rule needs; `tokenizer.Tokenizer` is one."""
 
-    def encode_pieces(self, pieces: Iterable[Text], *, start: bool = True) -> list[int]: ...
+    def encode(self, text: str, *, start: bool = True) -> list[int]: ...
 
     def token_bytes(self, token_id: int) -> bytes: ...
 
@@ -150,7 +149,7 @@ class Canonical:
             text = data[start:].decode()
         except UnicodeDecodeError:
             return None
-        ids = self._encoder.encode_pieces((Text(text),), start=start) if text else []
+        ids = self._encoder.encode(text, start=start) if text else []
         return tuple(ids) if self.bytes_of(ids) == data else None
 
 
@@ -169,7 +168,7 @@ def grown(window: Window, token: int, canonical: Canonical) -> Window | None:
     # One that begins at no border is believed where all other beginnings are tried with both.
     if len(ids) == MAX_WINDOW_IDS or not (window.exact or len(ids) > _OTHER_BEGINNINGS):
         return None
-    if len(canonical.bytes_of(ids)) + len(data) > MAX_WINDOW_BYTES:
+    if sum(map(len, map(canonical.token_bytes, ids)), len(data)) > MAX_WINDOW_BYTES:
         return None
     return Window((*ids, token), window.exact, window.start)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import NamedTuple, Protocol
 from weakref import WeakSet, finalize
 
@@ -177,12 +178,9 @@ class Planner:
         `tidy`."""
         if self._automaton.is_crowded:
             return DEAD
-        known, behind = self._automaton.steps.get, state
-        for byte in data:
-            behind = known(behind << 8 | byte, DEAD)
-            if behind < 0:
-                behind = self._steps.known((state, data), DEAD)
-                break
+        behind = self._automaton.walks.known(state, data)
+        if behind < 0:
+            behind = self._steps.known((state, data), DEAD)
         return behind if behind in self._open or self.known_run(behind) is not None else DEAD
 
     def is_open(self, state: int) -> bool:
@@ -324,7 +322,7 @@ class Planner:
 
 
 def _exchange(old: tuple[int, ...], new: tuple[int, ...], final: bool) -> Jump | None:
-    same = 0
-    while same < min(len(old), len(new)) and old[same] == new[same]:
-        same += 1
+    same = len(old)
+    if new[:same] != old:
+        same = next(i for i, pair in enumerate(zip_longest(old, new)) if pair[0] != pair[1])
     return Jump(len(old) - same, new[same:], final) if new[same:] else None

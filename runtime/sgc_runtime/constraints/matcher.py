@@ -116,6 +116,8 @@ class Matcher:
     @property
     def is_final(self) -> bool:
         """Whether the text is legal and nothing may follow it."""
+        if self._planner.is_open(self._states[-1]):
+            return False
         run = self._planner.run(self.state)
         return self._has_begun and run.final and not run.data
 

@@ -209,7 +209,10 @@ class Request:
     def push_all(self, tokens: Sequence[int]) -> None:
         """`push` of each."""
         end = self.num_tokens + len(tokens)
-        self.tokens[self.num_tokens : end] = tokens
+        if len(tokens) == 1:  # mostly
+            self.tokens[end - 1] = tokens[0]
+        else:
+            self.tokens[self.num_tokens : end] = tokens
         self.num_tokens = end
 
     def take_back(self, count: int) -> None:

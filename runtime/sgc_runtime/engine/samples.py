@@ -255,6 +255,7 @@ class Samples:
         if change is not None:
             self._apply(request, change, found)
         else:
+            self._slices.begin()  # not its time: what has come of the rows before
             self._slices.do([request], partial(self._take_on, request, found, None))
 
     def _take_on(
@@ -374,7 +375,10 @@ class Samples:
         row.advance_all(tokens)
         row.num_healed = watcher.num_healed
         request.push_all(tokens)
-        request.forced += [place != sampled for place in range(count)]
+        forced = [True] * count
+        if 0 <= sampled < count:
+            forced[sampled] = False
+        request.forced += forced
         self._metrics.completion_tokens += count
         if watcher.finish_reason is not None:
             self._ended(request)

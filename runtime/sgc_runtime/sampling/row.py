@@ -134,13 +134,15 @@ class SamplingRow:
         if words is None:
             words = self.rule.mask()
         ends = self.end_ids - frozenset(self.held_back_now) if self.rule.end_allowed else ()
+        if words is self.mask and not ends:  # the one before
+            return True
         if ends:
             words = words.copy()
             for token in ends:
                 if token < 32 * len(words):
                     words[token >> 5] |= np.uint32(1 << (token & 31)).view(np.int32)
-        self.mask = words
-        return bool(np.count_nonzero(words))
+        self.mask = words if np.count_nonzero(words) else None
+        return self.mask is not None
 
     def weigh(self, share: float) -> None:
         """Count one sampling, in which the allowed ids together had the log-probability `share`."""
