@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 import torch
 
 from sgc_kernels.attention.rows import TorchRows
@@ -27,6 +28,7 @@ class Steps:
     """Recordings whose body notes by which grids it ran."""
 
     def __init__(self, budget: int = 1000) -> None:
+        self.fails = False
         self.ran: list[Launches] = []
         self.graphs = Graphs(Counted(), budget)
         attentions = [TorchRows(SHAPE, 512, torch.device("cpu"))]
@@ -34,6 +36,8 @@ class Steps:
 
     def _body(self, size: int, grids: Launches) -> torch.Tensor:
         assert grids[0].rows == size
+        if self.fails:
+            raise torch.OutOfMemoryError("none left")
         self.ran.append(grids)
         return torch.full((1,), size)
 
@@ -106,3 +110,13 @@ def test_without_memory_for_more_steps_run_by_kernel() -> None:
     assert steps.run(launch(32, own=900)) == 1
     assert [steps.run(launch(32)) for _ in range(90)] == [1] * 90
     assert {grids[0].rows for grids in steps.ran if steps.graphs.find(grids)} == {32}
+    assert [steps.recordings.size(20, [launch(20)]) for _ in range(20)] == [32] * 20
+
+
+def test_a_step_that_fails_is_not_recorded() -> None:
+    steps = Steps()
+    steps.fails = True
+    with pytest.raises(torch.OutOfMemoryError):
+        steps.run(launch(32))
+    steps.fails = False
+    assert [steps.run(launch(32)) for _ in range(3)] == [0, 1, 1]

@@ -50,7 +50,8 @@ class Recordings:
                 continue
             if _cover(larger, [replace(launch, rows=size) for launch in launches]):
                 self._served[form] += 1
-                return size if self._served[form] <= _WORTH_A_SIZE else own
+                few = self._served[form] <= _WORTH_A_SIZE
+                return size if few or not self._graphs.has_room else own
         return own
 
     def run(self, launches: Sequence[Launch]) -> torch.Tensor:
@@ -99,8 +100,9 @@ class Recordings:
         if recorded is None and grids in self._ran:
             recorded = self._graphs.record(grids, lambda: self._body(size, grids))
         if recorded is None:
+            result = self._body(size, grids)
             self._ran.add(grids)
-            return self._body(size, grids)
+            return result
         recorded.replay()
         return recorded.result
 
