@@ -112,6 +112,7 @@ class Tally:
             numbers
             | {name: backend.get(name) for name in BACKEND_COUNTERS}
             | {"merged_calls": int(backend.get("merged_calls") or 0)}
+            | {"started_nodes": self.nodes.started, "dead_nodes": self.nodes.dead}
             | {"nodes": self.nodes.to_list()}
         )
 

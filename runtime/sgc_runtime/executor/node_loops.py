@@ -40,7 +40,7 @@ class _LoopRun:
         self._captures = {p: self._outer(ref) for p, ref in node.attrs["captures"].items()}
         entries = node.attrs.get("carried") or {}
         self._carried = {name: self._outer(operand) for name, operand in entries.items()}
-        self._limit = frame.operand(node.attrs.get("max"))
+        self._limits = [frame.operand(node.attrs["max"])] if "max" in node.attrs else []
         self._passes: list[Frame] = []
         self._root: BodyRoot | None = None
         self._point: ForkPoint | None = None
@@ -72,7 +72,7 @@ class _LoopRun:
             self._root = self.frame.body_root
         else:
             self._root = self._keep(stream)
-        lengths = [self._limit, *[_length_of(x) for x in self._over]]
+        lengths = [*self._limits, *[_length_of(x) for x in self._over]]
         waits = [*self._tickets, *[x for x in lengths if isinstance(x, Cell)]]
         gather(waits, self._start)
 
@@ -100,7 +100,7 @@ class _LoopRun:
         try:
             self._columns = [_column(x) for x in self._over]
             lengths = [len(column) for column in self._columns]
-            self._count = min([*lengths, *_limits(self._limit)])
+            self._count = min([*lengths, *map(_limit, self._limits)])
         except Exception as failure:
             self.give_up(self.frame.fail(self.node, failure))
             return
@@ -216,13 +216,11 @@ class _LoopRun:
         self.frame.undefer()
 
 
-def _limits(limit: Any) -> list[int]:
-    found = limit.value if isinstance(limit, Cell) else limit
-    if found is None:
-        return []
+def _limit(operand: Any) -> int:
+    found = operand.value if isinstance(operand, Cell) else operand
     if type(found) is not int:
         raise TypeError(f"max={found!r}; the largest number of passes is a whole number")
-    return [max(0, found)]
+    return max(0, found)
 
 
 def _hold(gate: Gate) -> Cell:
