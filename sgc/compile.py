@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sgc.common_values import common_values
 from sgc.lang.function import ProgramSpec
 from sgc.lang.tools import Tool, noting_tools, tool_named
 from sgc.runnable import Execute, NodeNames, Runnable, Values
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from sgc_ir.passes.base import Context, Report
     from sgc_runtime.executor.context import RunContext
     from sgc_runtime.executor.state import FinishedState
+
+
+ROW_PASSES = ("rows", "fold", "texts")  # over the graph of a batch whose rows have values in common
 
 
 class CompiledProgram(Runnable):
@@ -62,6 +66,19 @@ class CompiledProgram(Runnable):
         """The tools that the graph calls, by name. Raises ToolError for one that is missing."""
         return find_tools(self.graph, self._tools)
 
+    def for_rows(self, arguments: Values) -> CompiledProgram:
+        """The program for rows in which `arguments` are the same: they are constants of its graph.
+
+        It takes the same arguments, and rows must still give these values.
+        """
+        from sgc_ir.passes.base import Context
+        from sgc_ir.passes.manager import run_passes
+
+        if not arguments:
+            return self
+        graph, reports = run_passes(self.graph, ROW_PASSES, Context(arguments))
+        return CompiledProgram(graph, self._tools.values(), reports)
+
     @property
     def parameter_names(self) -> tuple[str, ...]:
         return tuple([p.name for p in self.graph.graph.params])
@@ -73,6 +90,17 @@ class CompiledProgram(Runnable):
         """Variables that the gens and selects of all graphs fill, and the tools that they call."""
         graphs = self.graph.graphs.values()
         return frozenset(self.graph.tools).union(*(_variables(graph) for graph in graphs))
+
+    def _execute_for(self, rows: Sequence[Any], execute: Execute) -> Execute:
+        common = common_values(self._values_or_none(row) for row in rows)
+        return self.for_rows(common)._executor("compiled")[1] if common else execute
+
+    def _values_or_none(self, row: Any) -> Mapping[str, Any] | None:
+        """The arguments of a row, None for one that cannot run."""
+        try:
+            return None if isinstance(row, Exception) else self._row_values(row)
+        except InputError:
+            return None
 
     def irreversible_tools(self) -> frozenset[str]:
         return frozenset(n for n, effect in self.graph.tools.items() if effect == IRREVERSIBLE)

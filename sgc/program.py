@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from sgc.lang.current import current_driver
@@ -86,6 +86,12 @@ class Program(Runnable):
                 raise compiled.with_traceback(None)
             self._tell(compiled)
         return "interpreted", self._interpret, None
+
+    def _execute_for(self, rows: Sequence[Any], execute: Execute) -> Execute:
+        compiled = self._compiled()
+        if isinstance(compiled, SgcError):
+            return execute
+        return compiled._execute_for(rows, execute)
 
     def _compiled(self) -> CompiledProgram | SgcError:
         """The graph for the globals and closures as they are now, or why there is none."""

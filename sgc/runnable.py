@@ -6,8 +6,8 @@ import asyncio
 import contextvars
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 from sgc.batch import run_rows
@@ -188,6 +188,8 @@ class Runnable(ABC):
         given = {"backend": backend, "mode": mode, "seed": seed, "parallel": parallel}
         merged = _merge({k: v for k, v in {**given, **sampling}.items() if v is not None}, options)
         job = self.job(merged)
+        if job.mode == "compiled" and not iterate and isinstance(rows, list | tuple):
+            job = replace(job, execute=self._execute_for(rows, job.execute))
         parallel = job.settings.parallel
         states = _to_the_end(run_rows(rows, self._starter(job), parallel, progress, iterate), job)
         return states if iterate else list(states)
@@ -203,6 +205,10 @@ class Runnable(ABC):
             return await job.row(index, values)
 
         return start
+
+    def _execute_for(self, rows: Sequence[Any], execute: Execute) -> Execute:
+        """How to execute these rows, which may have values in common; `execute` does any."""
+        return execute
 
     def _row_values(self, row: Any) -> dict[str, Any]:
         if isinstance(row, Mapping):

@@ -28,8 +28,10 @@ class Row:
     sense: str
 
 
-# In this order: `fold` makes texts that `texts` merges. `reorder` keeps the graph as it was before.
+# In this order: `rows` makes constants that `fold` folds, `fold` makes texts that `texts` merges.
+# `reorder` keeps the graph as it was before.
 PASSES: dict[str, Row] = {
+    "rows": Row("rows", True, "put arguments in that are the same in every row"),
     "fold": Row("fold", True, "evaluate expressions of constants"),
     "texts": Row("texts", True, "merge constant texts that follow each other"),
     "reorder": Row("reorder", False, "move instructions in front of what differs by row"),

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
-from sgc_ir.graph import Graph, iter_refs
+from collections.abc import Callable
+from typing import Any
 
-# Attributes that mean the node itself and not only its value.
-_NAMING = ("of", "fork", "after", "over", "captures", "tokens")
+from sgc_ir.graph import Graph, Node, Ref, iter_refs, map_refs
+from sgc_ir.ops import Op
+
+# Attributes in which a constant may stand for a reference: the node is only asked for its value,
+# and the verifier checks nothing of it that a run would answer otherwise (a width of 0, equal
+# choices and the like fail the row, and no graph).
+_BY_VALUE: dict[Op, tuple[str, ...]] = {
+    Op.EXPR: ("args", "kwargs"),
+    Op.CALL: ("args", "kwargs"),
+    Op.SUB_PROGRAM: ("args",),
+    Op.BRANCH: ("cond",),
+    Op.MERGE: ("values",),
+    Op.LOOP: ("carried",),
+    Op.RETURN: ("value", "vars", "kind"),
+}
 
 
 def named_nodes(graph: Graph) -> set[int]:
     """Nodes that cannot be replaced by their value: writers, forks, what loops walk or capture,
-    tokens, streams, and those that nodes run under."""
+    tokens, streams, parameters of calls."""
     found: set[int] = set()
     for node in graph.nodes:
-        for name in _NAMING:
-            if name in node.attrs:
-                found |= {ref.node for ref in iter_refs(node.attrs[name])}
+        plain = _BY_VALUE.get(node.op, ())
+        for name, value in node.attrs.items():
+            if name not in plain:
+                found |= {ref.node for ref in iter_refs(value)}
         if node.control is not None:
             found.add(node.control[0])
         if node.stream >= 0:
             found.add(node.stream)
     return found
+
+
+def with_values(node: Node, value: Callable[[Ref], Any]) -> dict[str, Any]:
+    """The node's attributes with `value(ref)` for each reference that is read by value."""
+    plain = _BY_VALUE.get(node.op, ())
+    return {k: map_refs(v, value) if k in plain else v for k, v in node.attrs.items()}
 
 
 def reader_counts(graph: Graph) -> dict[int, int]:

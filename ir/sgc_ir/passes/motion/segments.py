@@ -93,6 +93,9 @@ class _Walk:
         elif looks_at_streams(node):
             for stream in list(self.open):
                 yield from self._border(stream, "open")
+            if node.body is not None:  # what its passes append differs by row
+                for stream in (node.stream, *(ref.node for ref in node.refs())):
+                    self.open.pop(stream, None)
         elif node.appends and node.stream in self.open:
             yield from self._append(node)
 
