@@ -3,9 +3,10 @@
     python -m benchmarks.long_queue
 
 The scheduler alone, without a model, in processor time: `plan`, `computed`, `drop`. Requests of 132
-tokens share 120 with 249 others and generate 4; as many come as begin, so that the queue stays as
-long as it is. All lengths of the queue see the same requests, so a step does the same work: it
-begins about 32 requests, decodes 96 and ends 32.
+tokens share 120 with 249 others and generate 4, one to seven of them, so that they do not end
+together; as many come as begin, so that the queue stays as long as it is. All lengths of the queue
+see the same requests, so a step does the same work: it begins about 32 requests, decodes 96 and
+ends 32.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 ORDERS = ("lpm", "dfs", "fcfs")
 QUEUES = (100, 1_000, 10_000, 100_000)
-SHARED, OWN, LENGTH = 120, 12, 4  # tokens
+SHARED, OWN = 120, 12  # tokens
+LENGTHS = 1, 7  # of what a request generates; 4 on average
 GROUP = 250  # requests that share
 GOAL_MS = 1.0  # a step beside the longest queue
 SETTLED = 1.25  # that step over one beside the shortest queue, at most
@@ -96,13 +98,14 @@ def _requests() -> Iterator[Request]:
     for number in count():
         if number % GROUP == 0:
             head = rng.integers(0, 50_000, SHARED)
-        yield _request([*head, *rng.integers(0, 50_000, OWN)], number)
+        length = int(rng.integers(LENGTHS[0], LENGTHS[1] + 1))
+        yield _request([*head, *rng.integers(0, 50_000, OWN)], length, number)
 
 
-def _request(prompt: list[int], instance: int) -> Request:
+def _request(prompt: list[int], length: int, instance: int) -> Request:
     from sgc_runtime.engine.request import Request
 
-    row = SimpleNamespace(max_new=LENGTH)
+    row = SimpleNamespace(max_new=length)
     ids = np.array(prompt, np.int32)
     return Request(ids, on_done=_ignore, row=row, instance=instance, more_tokens=0)  # type: ignore[arg-type]
 
@@ -128,7 +131,7 @@ def _step(scheduler: Scheduler) -> float:
 def _sample(request: Request) -> bool:
     """Whether that was its last token."""
     request.push(7)
-    return len(request.output) == LENGTH
+    return len(request.output) == request.max_new
 
 
 def _ignore(request: Request, outcome: Outcome) -> None:
