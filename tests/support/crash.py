@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PYTHONPATH = os.pathsep.join(str(ROOT / room) for room in ("", "ir", "runtime", "kernels"))
@@ -108,11 +109,16 @@ class Crashes:
     mode: str
     num_rows: int = 12
     kills: int = 0
+    arguments: ClassVar[list[str]] = ARGUMENTS
+    given: ClassVar[dict[str, str]] = {"pay": "paid", "mail": "mailed"}  # what a tool's value names
 
     def __post_init__(self) -> None:
-        (self.folder / "work.py").write_text(HEAD + PROGRAM)
+        self.write_program()
         rows = [{"name": f"row{i}", "size": i} for i in range(self.num_rows)]
         (self.folder / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+
+    def write_program(self) -> None:
+        (self.folder / "work.py").write_text(HEAD + PROGRAM)
 
     @property
     def journal(self) -> Path:
@@ -132,7 +138,7 @@ class Crashes:
 
     def run(self, *flags: str, **environ: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "sgc", *ARGUMENTS, "--mode", self.mode, *flags],
+            [sys.executable, "-m", "sgc", *self.arguments, "--mode", self.mode, *flags],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1", **environ},
             capture_output=True,
@@ -163,8 +169,7 @@ class Crashes:
         for row, path, tool in self.unknown():
             place = f"{row}:{path}"
             done = self.effects()[f"{tool} row{row}"]
-            value = {"pay": "paid", "mail": "mailed"}[tool]
-            told = f"{place}={json.dumps({value: f'row{row}'})}"
+            told = f"{place}={json.dumps({self.given[tool]: f'row{row}'})}"
             flags += ["--assume-done", told] if done else ["--rerun", place]
         return flags
 
