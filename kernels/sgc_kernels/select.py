@@ -50,6 +50,16 @@ class RowKernels:
 
 
 @dataclass(frozen=True, slots=True)
+class PreparedKernels:
+    """Launches that are prepared once a step for all layers; see `gpu.norm`, `gpu.activation` and
+    `gpu.rotary`. What they give is called with what differs by layer."""
+
+    add_rms_norm: Callable[..., Callable[..., None]]
+    silu_mul: Callable[..., Callable[..., None]]
+    turn_and_store: Callable[..., Callable[..., None]]
+
+
+@dataclass(frozen=True, slots=True)
 class Kernels:
     """The operations of a model, each in one version; signatures stand beside the references."""
 
@@ -70,6 +80,7 @@ class Kernels:
         [torch.Tensor, Table, float, Table, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor
     ]
     rows: RowKernels
+    prepared: PreparedKernels | None = None
     deterministic: bool = False
 
 
@@ -117,12 +128,13 @@ def _with_triton(
     plain: Kernels, device: torch.device, dtype: torch.dtype, attention: str
 ) -> Kernels:
     try:
-        from sgc_kernels.gpu.activation import silu_mul
+        from sgc_kernels.gpu.activation import prepared_silu_mul, silu_mul
         from sgc_kernels.gpu.attention.decode import DecodeAttention
         from sgc_kernels.gpu.launcher import launch_directly
         from sgc_kernels.gpu.moe.run import moe
-        from sgc_kernels.gpu.norm import add_rms_norm, rms_norm
+        from sgc_kernels.gpu.norm import add_rms_norm, prepared_add_rms_norm, rms_norm
         from sgc_kernels.gpu.rotary import norm_turn_and_store, turn_and_store
+        from sgc_kernels.gpu.rotary import prepared_turn_and_store as prepared_turn
         from sgc_kernels.gpu.step import fill_table, prepare_step, rotary_table
     except ImportError as error:
         if attention in _ON_GPU:
@@ -142,6 +154,7 @@ def _with_triton(
         turn_and_store=turn_and_store,
         norm_turn_and_store=norm_turn_and_store,
         rows=RowKernels(DecodeAttention, prepare_step, fill_table, _single(device, dtype)),
+        prepared=PreparedKernels(prepared_add_rms_norm, prepared_silu_mul, prepared_turn),
     )
 
 

@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from sgc_kernels.gpu.launcher import Form, Launcher
+from sgc_kernels.gpu.launcher import Form, Launcher, Prepared
 
 _BLOCK = 1024
 
@@ -45,6 +45,15 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
     form, blocks = _form(width)
     _launch((rows, blocks), (gate_up, out), (), (gate_up.stride(0),), form)
     return out
+
+
+def prepared_silu_mul(gate_up: torch.Tensor, out: torch.Tensor) -> Prepared:
+    """`silu_mul` into `out`, both contiguous, to be called as it is."""
+    assert gate_up.is_contiguous(), "rows lie behind each other"
+    assert out.is_contiguous(), "rows lie behind each other"
+    rows, width = out.shape
+    form, blocks = _form(width)
+    return _launch.prepared(((rows, blocks), (gate_up, out), (), (2 * width,), form), ())
 
 
 @functools.cache

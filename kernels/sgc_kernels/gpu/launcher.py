@@ -25,11 +25,15 @@ from triton.runtime.jit import JITFunction
 _LOG = logging.getLogger("sgc")
 _VERSION = "3.6."  # of Triton, whose launcher is known
 _ARGUMENTS = "iiiKKppOOOOOO"  # what it takes before a kernel's own
+OWN = len(_ARGUMENTS)
 _UNALIGNED = 15  # bits of an address: kernels are compiled for multiples of 16
 _MOST = 512  # keys of a kernel, far more than models have; then it begins anew
 
 _devices: set[int] = set()  # where launches are direct
 Grid = tuple[int, int]
+Arguments = tuple[
+    Grid, Sequence[torch.Tensor | None], Sequence[float], Sequence[int], "Form"
+]  # of a launch, see `Launcher`
 
 
 class Form:
@@ -65,19 +69,7 @@ class Launcher:
         if not _devices:
             self._plainly(grid, tensors, free, fixed, form)
             return
-        bits, places, kinds = 0, [], []
-        for tensor in tensors:
-            place = kind = None
-            if tensor is not None:
-                place, kind = tensor.data_ptr(), tensor.dtype
-                bits |= place
-            places.append(place)
-            kinds.append(kind)
-        if bits & _UNALIGNED:
-            self._plainly(grid, tensors, free, fixed, form)
-            return
-        device = driver.active.get_current_device()
-        key = (form, device, *fixed, *kinds)
+        device, key, places = _key(tensors, fixed, form)
         compiled = self._compiled.get(key)
         if compiled is None:
             done = self._plainly(grid, tensors, free, fixed, form)
@@ -91,6 +83,40 @@ class Launcher:
             *places, *free, *fixed, *constants,
         )  # fmt: skip
 
+    def prepared(self, arguments: Arguments, changing: tuple[int, ...]) -> Prepared:
+        """The launch with `arguments`, to be repeated on the current stream with other tensors at
+        the places `changing` of its tensors."""
+        return Prepared(self, arguments, changing)
+
+    def direct(self, arguments: Arguments) -> tuple[Any, list[Any]] | None:
+        """Triton's launcher and what it is to be called with, the kernel's own from `OWN` on; None:
+        such a launch is not direct, or not yet."""
+        grid, tensors, free, fixed, form = arguments
+        if not _devices:
+            return None
+        device, key, places = _key(tensors, fixed, form)
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            return None
+        launch, function, cooperative, early, sizes, constants = compiled
+        stream = driver.active.get_current_stream(device)
+        before = [
+            *grid,
+            1,
+            stream,
+            function,
+            cooperative,
+            early,
+            None,
+            None,
+            sizes,
+            None,
+            None,
+            None,
+        ]
+        assert len(before) == OWN
+        return launch, [*before, *places, *free, *fixed, *constants]
+
     def _plainly(
         self,
         grid: Grid,
@@ -102,13 +128,15 @@ class Launcher:
         """Launch as Triton does; gives what it compiled."""
         return self._kernel[grid](*tensors, *free, *fixed, **form.constants)
 
-    def _keep(self, key: Hashable, compiled: Any, tensors: int, free: Sequence[float]) -> None:
+    def _keep(
+        self, key: Hashable | None, compiled: Any, tensors: int, free: Sequence[float]
+    ) -> None:
         parameters = self._kernel.params
         for parameter, number in zip(parameters[tensors:], free, strict=False):
             known = isinstance(number, float) or parameter.do_not_specialize
             assert known, f"Triton specialises {parameter.name}, which the key does not hold"
         launcher = compiled.run
-        if launcher.global_scratch_size or launcher.profile_scratch_size:
+        if key is None or launcher.global_scratch_size or launcher.profile_scratch_size:
             return
         if len(self._compiled) >= _MOST:
             self._compiled.clear()
@@ -121,6 +149,64 @@ class Launcher:
             # Their place is there, and not looked at.
             (None,) * sum(parameter.is_constexpr for parameter in parameters),
         )
+
+
+class Prepared:
+    """A launch that is repeated, with other tensors at some places: in the layers of a model, say.
+
+    They have the number format of those before, and lie on the same device.
+    """
+
+    __slots__ = ("_arguments", "_changing", "_launch", "_launcher", "_rest", "_tensors")
+
+    def __init__(self, launcher: Launcher, arguments: Arguments, changing: tuple[int, ...]) -> None:
+        grid, tensors, *rest = arguments
+        self._launcher, self._rest, self._changing = launcher, (grid, rest), changing
+        self._tensors = list(tensors)
+        self._launch: Any = None
+        self._arguments: list[Any] = []
+
+    def __call__(self, *tensors: torch.Tensor) -> None:
+        """Launch, with `tensors` at the places that change."""
+        if self._launch is not None:
+            bits, arguments = 0, self._arguments
+            for at, tensor in zip(self._changing, tensors, strict=True):
+                place = tensor.data_ptr()
+                bits |= place
+                arguments[OWN + at] = place
+            if not bits & _UNALIGNED:
+                self._launch(*arguments)
+                return
+        for at, tensor in zip(self._changing, tensors, strict=True):
+            self._tensors[at] = tensor
+        grid, rest = self._rest
+        arguments_now: Any = (grid, self._tensors, *rest)
+        self._launcher(*arguments_now)
+        if self._launch is None:
+            direct = self._launcher.direct(arguments_now)
+            if direct is not None:
+                self._launch, self._arguments = direct
+
+
+def _key(
+    tensors: Sequence[torch.Tensor | None], fixed: Sequence[int], form: Form
+) -> tuple[int, Hashable | None, list[int | None]]:
+    """The current device, what a launch is compiled for there, and where its tensors lie; key None:
+    it is Triton's matter."""
+    bits = 0
+    places: list[int | None] = []
+    kinds: list[torch.dtype | None] = []
+    for tensor in tensors:
+        if tensor is None:
+            places.append(None)
+            kinds.append(None)
+        else:
+            place = tensor.data_ptr()
+            bits |= place
+            places.append(place)
+            kinds.append(tensor.dtype)
+    device: int = driver.active.get_current_device()
+    return device, None if bits & _UNALIGNED else (form, device, *fixed, *kinds), places
 
 
 @triton.jit(do_not_specialize=["free"])

@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from sgc_kernels.gpu.launcher import Form, Launcher
+from sgc_kernels.gpu.launcher import Arguments, Form, Launcher, Prepared
 
 _TILE = 1024  # numbers of a program, where a row has fewer
 
@@ -67,10 +67,24 @@ def add_rms_norm(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
 ) -> torch.Tensor:
     """As `sgc_kernels.norm.add_rms_norm`: `residual`, `[T, width]`, is updated in place."""
+    _check(x, residual)
+    return _launch(x, residual, weight, eps)
+
+
+def prepared_add_rms_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor
+) -> Prepared:
+    """`add_rms_norm` into `out`, to be called with weights like `weight`."""
+    _check(x, residual)
+    assert x.stride(1) == 1, "rows lie in one piece"
+    assert out.is_contiguous(), "rows lie behind each other"
+    return _launch_norm.prepared(_arguments(x, residual, weight, eps, out), (2,))
+
+
+def _check(x: torch.Tensor, residual: torch.Tensor) -> None:
     assert residual.dim() == 2, "the residual is [T, width]"
     assert residual.stride(1) == 1, "its rows lie in one piece"
     assert x.shape == residual.shape, "the residual has the shape of what is added to it"
-    return _launch(x, residual, weight, eps)
 
 
 def _launch(
@@ -78,9 +92,20 @@ def _launch(
 ) -> torch.Tensor:
     if x.stride(-1) != 1 or x.dim() > 3:
         x = x.contiguous()
+    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    _launch_norm(*_arguments(x, residual, weight, eps, out))
+    return out
+
+
+def _arguments(
+    x: torch.Tensor,
+    residual: torch.Tensor | None,
+    weight: torch.Tensor,
+    eps: float,
+    out: torch.Tensor,
+) -> Arguments:
     shape = x.shape
     width, by_head = shape[-1], len(shape) == 3
-    out = torch.empty(shape, dtype=x.dtype, device=x.device)
     rows = x.numel() // width
     form, at_once = _form(width, residual is not None)
     strides = (
@@ -90,8 +115,7 @@ def _launch(
         residual.stride(0) if residual is not None else 0,
     )
     grid = (-(-rows // at_once), 1)
-    _launch_norm(grid, (x, residual, weight, out), (rows, eps), strides, form)
-    return out
+    return grid, (x, residual, weight, out), (rows, eps), strides, form
 
 
 @functools.cache

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from sgc_kernels.gpu.eight_bits import stored
-from sgc_kernels.gpu.launcher import Form, Launcher
+from sgc_kernels.gpu.launcher import Arguments, Form, Launcher, Prepared
 
 Table = tuple[torch.Tensor, torch.Tensor]
 
@@ -134,6 +134,22 @@ def norm_turn_and_store(
     return _launch(qkv, norms, eps, table, k_cache, v_cache, slots)
 
 
+def prepared_turn_and_store(
+    qkv: torch.Tensor,
+    norms: tuple[torch.Tensor, torch.Tensor] | None,
+    eps: float,
+    table: Table,
+    caches: tuple[torch.Tensor, torch.Tensor],
+    slots: torch.Tensor,
+    q: torch.Tensor,
+) -> Prepared:
+    """`turn_and_store`, or `norm_turn_and_store` with `norms`, with the turned queries into `q`; to
+    be called with keys and values like `caches`, and behind them norms like `norms`."""
+    assert q.is_contiguous(), "heads lie behind each other"
+    changing = (6, 7) if norms is None else (6, 7, 3, 4)
+    return _launch_turn.prepared(_arguments(qkv, norms, eps, table, *caches, slots, q), changing)
+
+
 def _launch(
     qkv: torch.Tensor,
     norms: tuple[torch.Tensor, torch.Tensor] | None,
@@ -144,8 +160,24 @@ def _launch(
     slots: torch.Tensor,
 ) -> torch.Tensor:
     tokens, heads, head_dim = qkv.shape
-    kv_heads = k_cache.shape[1]
-    q_heads = heads - 2 * kv_heads
+    shape = (tokens, heads - 2 * k_cache.shape[1], head_dim)
+    q = torch.empty(shape, dtype=qkv.dtype, device=qkv.device)
+    _launch_turn(*_arguments(qkv, norms, eps, table, k_cache, v_cache, slots, q))
+    return q
+
+
+def _arguments(
+    qkv: torch.Tensor,
+    norms: tuple[torch.Tensor, torch.Tensor] | None,
+    eps: float,
+    table: Table,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    slots: torch.Tensor,
+    q: torch.Tensor,
+) -> Arguments:
+    tokens, heads, head_dim = qkv.shape
+    _, q_heads, _ = q.shape
     (token_stride, head_stride, inner), k_strides, v_strides = (
         tensor.stride() for tensor in (qkv, k_cache, v_cache)
     )
@@ -155,9 +187,8 @@ def _launch(
     assert head_dim % 2 == 0, "heads have two halves"
     cos, sin = table
     assert cos.numel() == sin.numel() == tokens * head_dim, "an angle a token and column"
-    q = torch.empty((tokens, q_heads, head_dim), dtype=qkv.dtype, device=qkv.device)
     q_norm, k_norm = (None, None) if norms is None else norms
-    form, programs = _form(q_heads, kv_heads, head_dim, norms is not None)
+    form, programs = _form(q_heads, (heads - q_heads) // 2, head_dim, norms is not None)
     tensors = (
         qkv,
         cos.contiguous(),
@@ -170,8 +201,7 @@ def _launch(
         slots,
     )
     strides = (token_stride, head_stride, k_strides[0], v_strides[0])
-    _launch_turn((tokens, programs), tensors, (eps,), strides, form)
-    return q
+    return (tokens, programs), tensors, (eps,), strides, form
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from sgc_runtime.device.uploads import Uploads
 from sgc_runtime.engine.scheduler import Chunk
 from sgc_runtime.model.forward import ForwardBatch, KVTensors
 from sgc_runtime.model.llama import LlamaModel
+from sgc_runtime.model.plain_layers import plain_layers
 
 _Longs = NDArray[np.int64]
 
@@ -38,6 +39,8 @@ class EagerSteps:
         self, model: LlamaModel, kv: KVTensors, table: SlotTable, uploads: Uploads
     ) -> None:
         self._model, self._kv, self._table, self._uploads = model, kv, table, uploads
+        layers = plain_layers(model)
+        self._hidden = None if layers is None else layers.hidden
 
     def ordered(self, gens: list[Chunk]) -> list[Chunk]:
         """The chunks so that those which share most stand side by side."""
@@ -78,7 +81,7 @@ class EagerSteps:
             kv_ends=torch.from_numpy((contexts.starts + contexts.lens).astype(np.int32)),
             shared=torch.from_numpy(neighbour_lcp(contexts.slots, contexts.starts, contexts.lens)),
         )
-        return self._model.forward(batch, self._kv)
+        return self._model.forward(batch, self._kv, self._hidden)
 
     def _prepare(self, numbers: Ints) -> StepTensors:
         self._uploads.stage(numbers.size)[:] = numbers.reshape(-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -68,15 +68,24 @@ class LlamaModel:
         )
 
     @torch.inference_mode()
-    def forward(self, batch: ForwardBatch, kv: KVTensors) -> torch.Tensor:
+    def forward(
+        self,
+        batch: ForwardBatch,
+        kv: KVTensors,
+        hidden: Callable[..., torch.Tensor] | None = None,
+    ) -> torch.Tensor:
         """Compute the new tokens (T > 0), write their keys and values into `kv`.
+
+        Args:
+            hidden: another way to compute what `self.hidden` does.
 
         Returns:
             `[L, vocab]` float32 logits of the rows `batch.logit_rows`, in their order.
         """
         plan = self.kernels.attention.plan(_attention_meta(batch), self.shape)
         tokens = (batch.input_ids, batch.positions, batch.out_slots)
-        return self.logits(self.hidden(*tokens, plan, kv, batch.logit_rows))
+        hidden = hidden or self.hidden
+        return self.logits(hidden(*tokens, plan, kv, batch.logit_rows))
 
     def hidden(
         self,

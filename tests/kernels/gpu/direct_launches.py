@@ -21,11 +21,12 @@ _DTYPE = torch.bfloat16
 
 def cases() -> dict[str, Callable[[], object]]:
     from sgc_kernels.attention.spec import AttentionShape
-    from sgc_kernels.gpu.activation import silu_mul
+    from sgc_kernels.gpu.activation import prepared_silu_mul, silu_mul
     from sgc_kernels.gpu.attention import decode, extend
     from sgc_kernels.gpu.attention.items import Launch
-    from sgc_kernels.gpu.norm import add_rms_norm, rms_norm
+    from sgc_kernels.gpu.norm import add_rms_norm, prepared_add_rms_norm, rms_norm
     from sgc_kernels.gpu.rotary import norm_turn_and_store, turn_and_store
+    from sgc_kernels.gpu.rotary import prepared_turn_and_store as prepared_turn
     from sgc_kernels.gpu.step import fill_table, prepare_step, rotary_table
     from sgc_kernels.step import StepTensors
 
@@ -34,7 +35,7 @@ def cases() -> dict[str, Callable[[], object]]:
 
     x, residual, weight, qkv = zeros(4, 256), zeros(4, 256), zeros(256), zeros(4, 8, 64)
     table, norms = (zeros(4, 1, 64), zeros(4, 1, 64)), (zeros(64), zeros(64))
-    rest = table[0][1:], table[1][1:]
+    other, rest = zeros(256), (table[0][1:], table[1][1:])
     k, v, slots = zeros(32, 2, 64), zeros(32, 2, 64), zeros(4, dtype=torch.int64)
     q, out, pages = zeros(4, 4, 64), zeros(4, 4, 64), zeros(64, dtype=torch.int32)
     items, tiles = zeros(3, 8, dtype=torch.int32), extend.tiles(_DTYPE, 64)
@@ -45,6 +46,10 @@ def cases() -> dict[str, Callable[[], object]]:
     frequencies = zeros(32, dtype=torch.float32)
     rows = decode.DecodeAttention(AttentionShape(4, 2, 64, 0.1, _DTYPE), 8, "cpu")
     arrays, launch = (q, k, v, pages, pages, pages), Launch(4, 8, 8, 8, 64, 16)
+    norm = prepared_add_rms_norm(x, residual, weight, 1e-5, zeros(4, 256))
+    activation = prepared_silu_mul(x, zeros(4, 128))
+    turn = prepared_turn(qkv, None, 0.0, table, (k, v), slots, q)
+    norm_and_turn = prepared_turn(qkv, norms, 1e-5, table, (k, v), slots, q)
     whole, last = zeros(8, 128, dtype=torch.int32), zeros(8, dtype=torch.int64)
 
     def attend(tile: int, window: int | None, room: tuple[torch.Tensor, torch.Tensor]) -> None:
@@ -69,6 +74,11 @@ def cases() -> dict[str, Callable[[], object]]:
             decode._launch_narrow, 2, 8, (qkv[:, :4], *arrays[1:]), rows.forms.own[16]
         ),
         "merge of rows": lambda: rows._merge(out, launch),
+        "prepared norm": lambda: (norm(weight), norm(other)),
+        "prepared norm at odd places": lambda: norm(odd[0]),
+        "prepared activation": lambda: activation(),
+        "prepared turn": lambda: (turn(v, k), turn(k, v)),
+        "prepared norm and turn": lambda: norm_and_turn(v, k, *norms[::-1]),
         "rotary table": lambda: rotary_table(slots, frequencies, 1.0, _DTYPE),
         "prepare": lambda: prepare_step(numbers, whole, last, step),
         "fill": lambda: fill_table(numbers, pages, whole, 50),
