@@ -122,6 +122,7 @@ class Calls:
             raise refuse(
                 f"{fn.__name__} is {kind} function and got a run-time value; return a list"
             )
+        self.trace.log.touch_all(reach)
         return self.trace.runtime.own_iterator(fn(*args, **kwargs))
 
     def _construct(self, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -164,6 +165,7 @@ class Calls:
             self._check_foreign(fn, value)
         if _is_clock(fn):
             self.trace.warn(f"{_name(fn)} is called once, when compiling; its value is baked in")
+        self.trace.log.touch_all(given)
         args = tuple(self._guarded(a) for a in args)
         kwargs = {k: self._guarded(v) for k, v in kwargs.items()}
         return self.trace.runtime.own_iterator(fn(*args, **kwargs))
@@ -179,7 +181,7 @@ class Calls:
     def _guarded(self, value: Any) -> Any:
         if isinstance(value, TracedGenerator):
             return checked(value.elements())
-        is_own = any(own is value for own in self.trace.region.iterators)
+        is_own = any(own is value for own, _ in self.trace.region.iterators)
         return checked(value) if is_own and not inspect.isgenerator(value) else value
 
     def foreign_method(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.trace import operand as operands
 from sgc.trace.containers import is_followed
+from sgc.trace.control import Control
+from sgc.trace.facts import BOTH, Facts
 from sgc.trace.form import form_of_expr, is_total
 from sgc.trace.log import Log
 from sgc.trace.refusal import here, refuse
@@ -36,7 +38,8 @@ class Trace:
     """One compilation. The tracer changes `region`, `stream` and `frames` as it goes.
 
     Attributes:
-        log: what was written, to undo it.
+        log: what was written, to undo it. facts: what is known of run-time values on this path.
+        control: branches and scopes. regions: those of this compilation, by their numbers.
         stream: the stream whose body runs; tool and sub-program calls count on it.
         effects: number of recorded nodes that do something.
         partials: number of recorded nodes that may fail.
@@ -67,8 +70,12 @@ class Trace:
         self.callees: dict[Any, Callee] = {}
         self.main = ""
         self.kept: list[Any] = []
+        self.left_iterators: list[Any] = []  # loops have left them on some paths
         self.warnings: dict[str, None] = {}
         self.log = Log()
+        self.facts = Facts(self)
+        self.regions: dict[int, Region] = {}
+        self.control = Control(self)
         self.runtime = Runtime(self)
 
     # -- recording --------------------------------------------------------------------------------
@@ -104,8 +111,13 @@ class Trace:
         attrs: dict[str, Any] = {"fn": fn, "args": tuple(self.operand(a) for a in args)}
         if kwargs:
             attrs["kwargs"] = {name: self.operand(value) for name, value in kwargs.items()}
-        node = self.node(Op.EXPR, attrs, may_fail=bool(kwargs) or not is_total(fn, forms))
+        domain = self.facts.of_expr_here(fn, args, kwargs)
+        is_safe = not kwargs and (domain is not None or is_total(fn, forms))
+        node = self.node(Op.EXPR, attrs, may_fail=not is_safe)
         form = form_of_expr(fn, forms)
+        if domain is None and form.kind == "bool" and fn not in ("and", "or", "if"):
+            domain = BOTH
+        self.region.note(node, domain, form.kind == "str")
         return operands.rebuild(self, Symbol(self.region, node, form))
 
     def operand(self, value: Any, region: Region | None = None) -> Any:
@@ -138,7 +150,9 @@ class Trace:
 
     def check_followed(self, value: Any, what: str) -> None:
         """Refuse a change of hidden state where it would have to be undone or repeated."""
-        if (self.region.parent is None and not self.trials) or is_followed(value):
+        is_sure = self.region.parent is None and self.region.arms is None
+        is_free = is_sure and not self.trials
+        if is_free or is_followed(value):
             return
         raise refuse(
             f"{what} of a {type(value).__name__} in a loop or condition over run-time values: its "

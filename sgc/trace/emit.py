@@ -13,6 +13,9 @@ RETURN_SLOT = "$ret"
 BREAK = 1
 CONTINUE = 2
 RETURN = 3
+DEAD = 4  # every path has left or failed
+EXHAUSTED = 6  # of a loop: its items, or its condition, ended it
+FELL = 5  # the paths of an `if` that ends an arm go on with those of the arm
 
 N = TypeVar("N", bound=ast.AST)
 

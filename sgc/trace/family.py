@@ -93,6 +93,11 @@ class Family:
         node = stream.add(Op.FORK, {"ordinal": ordinal, "items": trace.operand(listed)})
         return Family(stream, node, width, listed)
 
+    @property
+    def made_by(self) -> tuple[Region, int]:
+        """The graph and the node of the fork."""
+        return self.region, self.symbol.node
+
     def length(self) -> Length:
         """Number of branches."""
         return number_of(self.width) if self.items is None else length_of(self.items)

@@ -9,16 +9,21 @@ import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from sgc.trace.control import DeadPath
 from sgc.trace.emit import BREAK, CONTINUE, RETURN, RETURN_SLOT
 from sgc.trace.env import Env, Frame
 from sgc.trace.family import RunTimeForks
 from sgc.trace.generator import TracedGenerator, comprehension
+from sgc.trace.log import Path
 from sgc.trace.loops import run_loop
 from sgc.trace.operand import holds_spread
+from sgc.trace.ownership import MISSING
 from sgc.trace.patterns import matches
 from sgc.trace.refusal import Refusal, here, refuse
-from sgc.trace.symbol import TRUTH, Poison, Spread, is_mark
+from sgc.trace.symbol import TRUTH, Maybe, Poison, Spread, Symbol, is_mark
+from sgc.trace.unroll import unroll_for, unroll_while
 from sgc.trace.walk import Walk, as_walk
+from sgc.trace.withs import leaving, run_with
 from sgc_ir.errors import CompileError
 
 if TYPE_CHECKING:
@@ -45,7 +50,7 @@ class Flow:
             raise refuse("a function of an earlier compilation is called; define it anew")
         self.trace.frames.append(Frame(None, env))
         try:
-            body()
+            self.trace.control.function(body, env, RETURN_SLOT)
         finally:
             self.trace.frames.pop()
         return env.slots.get(RETURN_SLOT)
@@ -65,71 +70,84 @@ class Flow:
 
     def truth(self, value: Any) -> bool:
         """`bool(value)`, known now. Refuses the truth of run-time values."""
-        if is_mark(value) or holds_spread(value) or isinstance(value, RunTimeForks):
+        known = self.decide(value)
+        if type(known) is Symbol:
+            raise refuse(TRUTH)
+        return bool(known)
+
+    def decide(self, value: Any) -> bool | Symbol:
+        """The truth of a value: known now, or a run-time value."""
+        if type(value) is Symbol:
+            known = self.trace.facts.truth(value)
+            return value if known is None else known
+        if holds_spread(value):
+            return self._truth_of_list(value)
+        if is_mark(value) or isinstance(value, RunTimeForks):
             raise refuse(value.why if type(value) is Poison else TRUTH)
+        if type(value) is dict and value and all(type(v) is Maybe for v in value.values()):
+            given = [self.trace.expr("is_set", v.value) for v in value.values()]
+            return self.decide(self.trace.expr("or", *given) if len(given) > 1 else given[0])
         found = self.trace.runtime.dunder(value, "__bool__") or self.trace.runtime.dunder(
             value, "__len__"
         )
-        return self.truth(found()) if found is not None else bool(value)
+        return self.decide(found()) if found is not None else bool(value)
+
+    def _truth_of_list(self, value: list[Any]) -> bool | Symbol:
+        poison = next((v for v in value if type(v) is Poison), None)
+        if poison is not None:
+            raise refuse(poison.why)
+        if any(type(v) is not Spread for v in value):
+            return True
+        made = self.trace.expr("bool", value)
+        assert type(made) is Symbol, "the truth of a list of run-time length is a symbol"
+        return made
 
     # -- branches and loops -----------------------------------------------------------------------
 
-    def if_(self, test: Any, then: Body | None, other: Body | None) -> Any:
-        body = then if self.truth(test) else other
-        return body() if body is not None else None
+    def if_(self, test: Any, then: Body | None, other: Body | None, is_last: bool = False) -> Any:
+        known = self.decide(test)
+        if type(known) is Symbol:
+            return self.trace.control.branch(known, then, other, is_last)
+        body = then if known else other
+        return self.trace.control.arm(body, is_last) if body is not None else None
 
-    def assert_(self, test: Any, message: Body | None) -> None:
-        if not self.truth(test):
+    def assert_(self, test: Any, message: Body | None) -> Any:
+        def failed() -> None:
             raise AssertionError(*([message()] if message is not None else []))
 
-    def while_(self, test: Body, body: Body, other: Body | None) -> Any:
-        with _Unrolled(self.trace) as passes:
-            while self._holds(test()):
-                passes[1] += 1
-                code = body()
-                if code == BREAK:
-                    return None
-                if code == RETURN:
-                    return code
-        return other() if other is not None else None
+        return self.if_(test, None, failed)
 
-    def _holds(self, test: Any) -> bool:
-        if is_mark(test) and type(test) is not Poison:
-            raise refuse(
-                "the bound of this `while` is decided at run time, and such loops are not "
-                "compiled yet; write `for _ in s.loop(max=N):` with a constant bound, or run it "
-                'with mode="interpreted"'
-            )
-        return self.truth(test)
+    def raise_(self, error: Any) -> Any:
+        """`raise error`; what is raised under a branch ends its path."""
+        raise error
+
+    def while_(self, test: Body, body: Body, other: Body | None) -> Any:
+        return unroll_while(self, test, body, other)
 
     def for_(self, iterable: Any, body: Body, other: Body | None) -> Any:
         walk = as_walk(self.trace, iterable)
         if walk is not None:
             self.each(walk, body)
             return other() if other is not None else None
-        with _Unrolled(self.trace) as passes:
-            for item in self.iterate(iterable):
-                passes[1] += 1
-                if type(item) is Spread:
-                    self.each(self.walked(item.value), body)
-                    continue
-                code = body(item)
-                if code == BREAK:
-                    return None
-                if code == RETURN:
-                    return code
-        return other() if other is not None else None
+        return unroll_for(self, iterable, body, other)
 
     def each(self, walk: Walk, body: Body) -> None:
         """A loop over run-time values whose passes leave no value."""
 
         def one_pass(item: Any) -> None:
-            code = body(item)
-            if code not in (None, CONTINUE):
-                raise refuse(
-                    "`break` or `return` in a loop over run-time values is not compiled yet; "
-                    'bind the list, or run it with mode="interpreted"'
-                )
+            control = self.trace.control
+            with control.scope(BREAK, CONTINUE, RETURN) as scope:
+                code = control.guarded(body, item)
+                if code in (BREAK, RETURN) or scope.waiting[BREAK] or scope.waiting[RETURN]:
+                    raise refuse(
+                        "`break` or `return` in a loop over run-time values is not compiled yet; "
+                        'loop over constants, or run it with mode="interpreted"'
+                    )
+                if not scope.is_left:
+                    return
+                falls: list[Path] = []
+                control.end(code, falls, scope.depth)
+                control.join([*scope.waiting[CONTINUE], *falls], scope.frame)
 
         run_loop(self.trace, walk, one_pass, gives_value=False)
 
@@ -152,19 +170,30 @@ class Flow:
         return iterator
 
     def check_iterator(self, iterator: Any) -> None:
-        """Refuse to go on with an iterator from outside in the passes of a loop."""
-        region = self.trace.region
-        is_own = any(own is iterator for own in region.iterators)
-        if region.parent is not None and not is_own:
+        """Refuse to go on with an iterator from outside in the passes of a loop, or in an arm."""
+        trace = self.trace
+        region = trace.region
+        if any(left is iterator for left in trace.left_iterators):
+            raise refuse(
+                "an iterator that a loop has left on some paths only stands at another item on "
+                "each; make a list of it before the loop"
+            )
+        made = next((arms for own, arms in region.iterators if own is iterator), MISSING)
+        if region.parent is not None and made is MISSING:
             raise refuse(
                 "an iterator from outside of the loop over run-time values is used in its "
                 "passes; make a list of it before the loop"
+            )
+        if region.arms is not None and made != region.arms:
+            raise refuse(
+                "an iterator is used in one arm of a branch on a run-time value, and stands at "
+                "another item in the other; make a list of it before"
             )
 
     def own_iterator(self, iterator: Any) -> Any:
         """Note an iterator that was made in the current region."""
         if isinstance(iterator, _ITERATORS) or hasattr(iterator, "__next__"):
-            self.trace.region.iterators.append(iterator)
+            self.trace.region.iterators.append((iterator, self.trace.region.arms))
         return iterator
 
     def comprehension(self, kind: str, stages: Any, first: Any) -> Any:
@@ -173,41 +202,27 @@ class Flow:
     # -- with, try, match -------------------------------------------------------------------------
 
     def with_(self, manager: Any, body: Body) -> Any:
-        enter = self.trace.runtime.dunder(manager, "__enter__")
-        if enter is not None:
-            return self._with_object(manager, enter, body)
-        with manager as value:
-            return body(value)
-        return None  # the manager took an exception
-
-    def _with_object(self, manager: Any, enter: Body, body: Body) -> Any:
-        leave = self.trace.runtime.dunder(manager, "__exit__") or manager.__exit__
-        value = enter()
-        try:
-            code = body(value)
-        except Exception as error:
-            if not self.truth(leave(type(error), error, error.__traceback__)):
-                raise
-            return None
-        leave(None, None, None)
-        return code
+        return run_with(self, manager, body)
 
     def try_(
         self, body: Body, handlers: tuple[Any, ...], other: Body | None, final: Body | None
     ) -> Any:
         if final is None:
             return self._handled(body, handlers, other)
-        try:
+
+        def guarded() -> Any:
             with _Guard(self.trace):
-                code = self._handled(body, handlers, other)
-        except Refusal:
+                return self._handled(body, handlers, other)
+
+        try:
+            return leaving(self.trace, guarded, final)
+        except (Refusal, DeadPath):
             raise
         except BaseException:
             late = final()
             if late:
                 return late
             raise
-        return final() or code
 
     def _handled(self, body: Body, handlers: tuple[Any, ...], other: Body | None) -> Any:
         if not handlers:
@@ -233,14 +248,26 @@ class Flow:
         raise error
 
     def match_(self, env: Env, subject: Any, cases: tuple[Any, ...]) -> Any:
-        for pattern, guard, body in cases:
-            captures: dict[str, Any] = {}
-            if not matches(self.trace, pattern, subject, captures):
-                continue
+        """Patterns in order, as a chain of `if`s; the subject was evaluated once."""
+        return self._match(env, subject, cases, is_last=False)
+
+    def _match(self, env: Env, subject: Any, cases: tuple[Any, ...], is_last: bool) -> Any:
+        if not cases:
+            return None
+        (pattern, guard, body), *others = cases
+        captures: dict[str, Any] = {}
+        fits = matches(self.trace, pattern, subject, captures)
+
+        def rest() -> Any:
+            return self._match(env, subject, tuple(others), is_last=True)
+
+        def taken() -> Any:
             env.update(captures)
-            if guard is None or self.truth(guard()):
+            if guard is None:
                 return body() if body is not None else None
-        return None
+            return self.if_(guard(), body, rest, True)
+
+        return self.if_(fits, taken, rest, is_last)
 
 
 class _Guard:
@@ -254,18 +281,3 @@ class _Guard:
 
     def __exit__(self, *args: object) -> None:
         self._trace.guards.pop()
-
-
-class _Unrolled:
-    """Counts the passes of a Python loop, for the message when the program grows too large."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._entry: list[Any] = [here(), 0]
-
-    def __enter__(self) -> list[Any]:
-        self._trace.unrolled.append(self._entry)
-        return self._entry
-
-    def __exit__(self, *args: object) -> None:
-        self._trace.unrolled.pop()

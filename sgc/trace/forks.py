@@ -26,6 +26,7 @@ from sgc_runtime.executor.stream import is_unnamed
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
+    from sgc.trace.region import Region
 
 MODES = ("gather", "append")
 __all__ = ["Branch", "Family", "Forks", "RunTimeForks", "copy", "fork", "fork_each"]
@@ -42,6 +43,11 @@ class StaticForks:
         self._node = node
         self._branches = tuple(branches)
         self._is_joined = False
+
+    @property
+    def made_by(self) -> tuple[Region, int]:
+        """The graph and the node of the fork."""
+        return self._parent.region, self._node
 
     @property
     def trace(self) -> Trace:

@@ -129,6 +129,23 @@ def form_of_gen(params: Mapping[str, Any]) -> Form:
     return Form(_NAMES[name]) if name in _NAMES else UNKNOWN
 
 
+def common_form(forms: list[Form]) -> Form:
+    """What is known of a value that has one of several forms."""
+    if not forms:
+        return UNKNOWN
+    first = forms[0]
+    if all(form == first for form in forms):
+        return first
+    kinds = {form.kind for form in forms}
+    if kinds <= {"int", "num"}:
+        return Form("num")
+    if kinds == {"list"}:
+        items = [f.item for f in forms if f.item is not None or f.parts != ()]
+        known = [item for item in items if item is not None]
+        return Form("list", common_form(known) if known and len(known) == len(items) else None)
+    return Form(first.kind) if len(kinds) == 1 and first.is_data else UNKNOWN
+
+
 _NUMBERS = ("int", "num", "bool")
 _TEXT_RESULTS = frozenset(
     "text concat str repr ascii format str.format .strip .lstrip .rstrip .lower .upper .title "

@@ -6,12 +6,13 @@ from itertools import islice
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from sgc.trace.containers import is_container
 from sgc.trace.family import RunTimeForks
 from sgc.trace.form import Form
 from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
 from sgc.trace.refusal import refuse
 from sgc.trace.source import is_user_function
-from sgc.trace.symbol import BIND_ADVICE, KEY, Poison, Spread, Symbol, is_mark
+from sgc.trace.symbol import BIND_ADVICE, KEY, Maybe, Poison, Spread, Symbol, is_mark
 from sgc_ir.ops import Op
 
 if TYPE_CHECKING:
@@ -70,11 +71,23 @@ class Items:
         if isinstance(value, dict):
             if holds_symbol(index):
                 raise refuse(KEY)
+            found = value.get(index)
+            if type(found) is Maybe:
+                return self._maybe(found, index)
         elif isinstance(value, _SEQUENCES) and _is_run_time_index(index):
             listed = list(value) if isinstance(value, range) else value
             return symbol_item(self.trace, listed, index)
         found = self.trace.runtime.dunder(value, "__getitem__")
         return value[index] if found is None else found(index)
+
+    def _maybe(self, entry: Maybe, key: Any) -> Any:
+        """The value of a key that is set on some paths; Python's error on the others."""
+
+        def missing() -> Any:
+            raise KeyError(key)
+
+        runtime = self.trace.runtime
+        return runtime.if_expression(self.trace.expr("is_set", entry.value), entry.get, missing)
 
     def _spread_item(self, value: list[Any], index: Any) -> Any:
         known = next(i for i, v in enumerate(value) if type(v) in (Spread, Poison))
@@ -93,6 +106,7 @@ class Items:
         found = self.trace.runtime.dunder(value, "__setitem__")
         if found is None:
             self.trace.check_followed(value, "an item")
+            self._touch(value)
             value[index] = new
         else:
             found(index, new)
@@ -106,6 +120,7 @@ class Items:
         found = self.trace.runtime.dunder(value, "__delitem__")
         if found is None:
             self.trace.check_followed(value, "an item")
+            self._touch(value)
             del value[index]
         else:
             found(index)
@@ -119,6 +134,7 @@ class Items:
                 return self.trace.runtime.call(found.fget, value)
             func = getattr(found, "func", None)
             if type(found).__name__ == "cached_property" and is_user_function(func):
+                self._touch(value)
                 made = self.trace.runtime.call(func, value) if name not in vars(value) else None
                 return vars(value).setdefault(name, made)
         return getattr(value, name)
@@ -135,7 +151,13 @@ class Items:
             self.trace.runtime.call(found.fset, value, new)
         else:
             self.trace.check_followed(value, f"attribute {name}")
+            self._touch(value)
             setattr(value, name, new)
+
+    def _touch(self, value: Any) -> None:
+        """`value` is about to be changed by Python itself."""
+        if self.trace.log.frames and is_container(value):
+            self.trace.log.touch(value)
 
     def unpack(self, value: Any, count: int, star: int | None) -> list[Any]:
         """The parts of `a, b = value`, or with a star at position `star`."""

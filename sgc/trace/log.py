@@ -126,4 +126,6 @@ def _is(new: Any, old: Any) -> bool:
         return True
     if isinstance(old, dict) and isinstance(new, dict):
         return _same(new, old)
+    if isinstance(old, list) and isinstance(new, list):
+        return _same(new, old)
     return type(new) is type(old) and type(new) in (str, bytes, int, bool) and bool(new == old)

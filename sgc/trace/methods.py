@@ -6,6 +6,7 @@ from string import Formatter
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from sgc.trace.containers import is_container
 from sgc.trace.generator import TracedGenerator, materialize
 from sgc.trace.operand import holds_spread, holds_symbol
 from sgc.trace.ordering import sort_in_place
@@ -35,6 +36,8 @@ class Methods:
         kind = type(owner)
         if kind is str or kind is bytes:
             return self._text_method(owner, name, args, kwargs)
+        if self.trace.log.frames and is_container(owner):
+            self.trace.log.touch(owner)
         if kind is list:
             return self._list_method(owner, name, args, kwargs)
         if kind is tuple and name in _SEARCHES and holds_symbol((owner, args)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.trace.form import Form, form_of_constant
 from sgc.trace.refusal import refuse
-from sgc.trace.symbol import MARKS, Poison, Spread, Symbol, is_stream
+from sgc.trace.symbol import MARKS, Maybe, Poison, Spread, Symbol, is_stream
 from sgc_ir.graph import Ref
 from sgc_ir.ops import Op
 
@@ -31,8 +31,8 @@ def operand(trace: Trace, value: Any, region: Region) -> Any:
         return kind(operand(trace, v, region) for v in value)
     if kind is dict:
         return {_key(k): operand(trace, v, region) for k, v in value.items()}
-    if kind is Poison:
-        raise refuse(value.why)
+    if kind is Poison or kind is Maybe:
+        raise refuse(value.why if kind is Poison else Maybe._WHY)
     return _other(trace, value, region)
 
 
@@ -91,6 +91,11 @@ def holds_symbol(value: Any) -> bool:
 def holds_spread(value: Any) -> bool:
     """Whether the list `value` itself holds a Spread or Poison."""
     return type(value) is list and any(type(v) is Spread or type(v) is Poison for v in value)
+
+
+def is_data(value: Any) -> bool:
+    """Whether `value` is a run-time value, a text, a number, True, False or None."""
+    return type(value) is Symbol or type(value) in _SCALARS
 
 
 def _is_stream(value: Any) -> bool:

@@ -8,12 +8,15 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.primitives import Primitive
+from sgc.trace.containers import is_container
+from sgc.trace.control import DeadPath
 from sgc.trace.identity import is_same
-from sgc.trace.operand import form_of, holds_spread, holds_symbol
+from sgc.trace.log import changed, undo
+from sgc.trace.operand import form_of, holds_symbol, is_data
 from sgc.trace.refusal import Refusal, refuse
-from sgc.trace.snapshot import Snapshot
+from sgc.trace.snapshot import chain
 from sgc.trace.source import is_user_file
-from sgc.trace.symbol import BIND_ADVICE, KEY, Poison, Symbol, is_mark, is_stream
+from sgc.trace.symbol import KEY, Maybe, Poison, Symbol, is_mark, is_stream
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
@@ -49,8 +52,7 @@ _COMPARE: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
 _DATA = (list, tuple, dict)
 
 
-class _Skipped(Refusal):
-    """An operand that Python might skip cannot be recorded."""
+_FAILED: Any = object()  # an operand cannot be recorded without a branch
 
 
 class Operators:
@@ -94,6 +96,8 @@ class Operators:
         found = self._special(a, b, f"__{stem}__", f"__r{stem}__")
         if found is NotImplemented and hasattr(type(a), f"__i{stem}__"):
             self.trace.check_followed(a, f"`{op}=`")
+            if is_container(a):
+                self.trace.log.touch(a)
         return native(a, b) if found is NotImplemented else found
 
     def _special(self, a: Any, b: Any, name: str, reflected: str) -> Any:
@@ -144,6 +148,10 @@ class Operators:
         return (a is b) if op == "is" else (a is not b)
 
     def _membership(self, op: str, a: Any, b: Any) -> Any:
+        has = getattr(b, "has_", None) if is_stream(b) else None
+        if has is not None:
+            found = has(a)
+            return found if op == "in" else self.not_(found)
         if is_stream(a) and isinstance(b, list | tuple):
             return any(is_same(a, item) for item in b if is_stream(item)) == (op == "in")
         if type(b) is Symbol or (self._is_recorded(a) and isinstance(b, str | bytes)):
@@ -162,8 +170,11 @@ class Operators:
             raise refuse(b.why)
         found = self.dunder(b, "__contains__")
         if found is not None:
-            inside = self.trace.runtime.truth(found(a))
-            return inside if op == "in" else not inside
+            inside = self.trace.runtime.decide(found(a))
+            return inside if op == "in" else self.not_(inside)
+        if type(b) is dict and not self._is_recorded(a) and type(b.get(a)) is Maybe:
+            inside = self.trace.runtime.decide(self.trace.expr("is_set", b[a].value))
+            return inside if op == "in" else self.not_(inside)
         return (a in b) if op == "in" else (a not in b)
 
     def compare_chain(self, first: Any, *pairs: tuple[str, Callable[[], Any]]) -> Any:
@@ -182,88 +193,110 @@ class Operators:
     # -- logic ---------------------------------------------------
 
     def not_(self, value: Any) -> Any:
-        if type(value) is Symbol:
-            return self.trace.expr("not", value)
-        if holds_spread(value):
-            return self.trace.expr("not", value)
-        return not self.trace.runtime.truth(value)
+        known = self.trace.runtime.decide(value)
+        return self.trace.expr("not", known) if type(known) is Symbol else not known
 
     def and_(self, *operands: Callable[[], Any]) -> Any:
-        return self._logic("and", operands)
+        """`and` where the operand is the value."""
+        return self._logic("and", operands, 0)
 
     def or_(self, *operands: Callable[[], Any]) -> Any:
-        return self._logic("or", operands)
+        """`or` where the operand is the value."""
+        return self._logic("or", operands, 0)
 
-    def _logic(self, fn: str, operands: tuple[Callable[[], Any], ...]) -> Any:
-        """Operands until the outcome is known; behind a run-time one all must be total."""
-        recorded: list[Any] = []
-        for i, operand in enumerate(operands):
-            value = self._on_trial(operand, fn) if recorded else operand()
-            if self._is_undecided(value):
-                if holds_spread(value):
-                    self._check_fresh(Snapshot(self.trace), value)
-                recorded.append(value)
-                continue
-            is_last = i + 1 == len(operands)
-            if is_last:
-                recorded.append(value)
-            elif self.trace.runtime.truth(value) != (fn == "and"):
-                recorded.append(value)
-                break
-        if len(recorded) == 1:
-            return recorded[0]
-        return self.trace.expr(fn, *recorded)
+    def _logic(self, fn: str, operands: tuple[Callable[[], Any], ...], at: int) -> Any:
+        """Operands until the outcome is known; one behind a run-time one only where it counts."""
+        value = operands[at]()
+        if at + 1 == len(operands):
+            return value
+        known = self.trace.runtime.decide(value)
+        if type(known) is not Symbol:
+            return self._logic(fn, operands, at + 1) if known == (fn == "and") else value
 
-    def _is_undecided(self, value: Any) -> bool:
-        return type(value) is Symbol or holds_spread(value)
+        def others() -> Any:
+            return self._logic(fn, operands, at + 1)
+
+        if known is value:
+            found = self._on_trial(others, known, fn == "and")
+            if found is not _FAILED:
+                return self.trace.expr(fn, value, found)
+        arms = (others, lambda: value) if fn == "and" else (lambda: value, others)
+        return self.trace.control.choose(known, *arms)
+
+    def both(self, *operands: Callable[[], Any]) -> Any:
+        """`and` where only the truth counts."""
+        return self._truths("and", operands, 0)
+
+    def either(self, *operands: Callable[[], Any]) -> Any:
+        """`or` where only the truth counts."""
+        return self._truths("or", operands, 0)
+
+    def _truths(self, fn: str, operands: tuple[Callable[[], Any], ...], at: int) -> Any:
+        decides = fn == "or"
+        known = self.trace.runtime.decide(operands[at]())
+        if at + 1 == len(operands) or known is decides:
+            return known
+        if type(known) is not Symbol:
+            return self._truths(fn, operands, at + 1)
+
+        def others() -> Any:
+            return self._truths(fn, operands, at + 1)
+
+        found = self._on_trial(others, known, not decides)
+        if found is not _FAILED:
+            if type(found) is bool:
+                return found if found is decides else known
+            return self.trace.expr(fn, known, found)
+        arms = (lambda: True, others) if decides else (others, lambda: False)
+        return self.trace.control.choose(known, *arms)
 
     def if_expression(self, test: Any, a: Callable[[], Any], b: Callable[[], Any]) -> Any:
-        if not self._is_undecided(test):
-            return a() if self.trace.runtime.truth(test) else b()
-        left, right = self._on_trial(a, "if"), self._on_trial(b, "if")
-        for value in (left, right):
-            if isinstance(value, Primitive) or is_stream(value):
-                raise refuse(
-                    "a conditional expression on a run-time value that gives a primitive, stream "
-                    "or handle is not compiled yet; only plain values can be chosen"
-                )
-        return self.trace.expr("if", test, left, right)
+        """`a if test else b`."""
+        known = self.trace.runtime.decide(test)
+        if type(known) is not Symbol:
+            return a() if known else b()
+        left = self._on_trial(a, known, True)
+        right = self._on_trial(b, known, False) if left is not _FAILED else _FAILED
+        if right is not _FAILED:
+            return self.trace.expr("if", known, left, right)
+        return self.trace.control.choose(known, a, b)
 
-    def _on_trial(self, operand: Callable[[], Any], fn: str) -> Any:
-        """Evaluate an operand that Python might skip: it must not fail, nor do anything."""
-        before = Snapshot(self.trace)
-        self.trace.trials += 1
-        try:
-            value = operand()
-        except _Skipped:
-            before.restore()
-            raise  # the innermost operand says it; a recursion would say it once a level
-        except (Refusal, Exception) as error:
-            before.restore()
-            reason = error.error.reason if isinstance(error, Refusal) else repr(error)
-            raise self._skipped(fn, reason) from error
-        finally:
-            self.trace.trials -= 1
-        if before.has_effects or any(True for _ in before.changes()):
-            raise self._skipped(fn, "it may fail, or it does something")
-        self._check_fresh(before, value)
+    def if_truth(self, test: Any, a: Callable[[], Any], b: Callable[[], Any]) -> Any:
+        """`a if test else b` where only the truth counts."""
+        truth = self.trace.runtime.decide
+        return self.if_expression(test, lambda: truth(a()), lambda: truth(b()))
+
+    def _on_trial(self, operand: Callable[[], Any], test: Symbol, outcome: bool) -> Any:
+        """Evaluate an operand that Python might skip; its value where it is plain data that cannot
+        fail and does nothing, else _FAILED, and all is as before."""
+        trace = self.trace
+        marks = [(region, region.mark()) for region in chain(trace)]
+        before = trace.effects, trace.partials, trace.size, trace.facts.known
+        lengths = len(trace.streams), len(trace.families)
+        with trace.log.frame() as frame:
+            outside = trace.facts.outside
+            trace.facts.outside = before[3] if outside is None else outside
+            trace.facts.assume(test, outcome)
+            trace.trials += 1
+            try:
+                value = operand()
+            except (Refusal, DeadPath, Exception):  # whatever it is, the branch will meet it again
+                value = _FAILED
+            finally:
+                trace.trials -= 1
+                trace.facts.outside = outside
+            if (trace.effects, trace.partials) != before[:2] or not is_data(value):
+                value = _FAILED
+            if value is _FAILED or changed(frame):
+                undo(frame)
+                value = _FAILED
+        trace.facts.known = before[3]
+        if value is _FAILED:
+            for region, mark in marks:
+                region.undo(mark)
+            trace.effects, trace.partials, trace.size = before[:3]
+            del trace.streams[lengths[0] :], trace.families[lengths[1] :]
         return value
-
-    def _check_fresh(self, state: Snapshot, value: Any) -> None:
-        if not is_mark(value) and state.knows(value):
-            raise refuse(
-                "a list or dict that may be changed elsewhere is one of several values here, which "
-                "would be read-only; give a copy, list(...) or dict(...)"
-            )
-
-    def _skipped(self, fn: str, reason: str) -> _Skipped:
-        what = "conditional expression" if fn == "if" else f"`{fn}`"
-        refusal = refuse(
-            f"an operand of this {what} is evaluated only sometimes at run time, and such "
-            f"branches are not compiled yet ({reason}); compute it before, annotate the arguments' "
-            f"types, or {BIND_ADVICE}"
-        )
-        return _Skipped(refusal.error)
 
 
 def sorted_keys(values: Any) -> list[Any]:

@@ -18,8 +18,9 @@ _SELF_MATCHING = (
 )  # fmt: skip
 
 
-def matches(trace: Trace, pattern: tuple[Any, ...], subject: Any, captures: Captures) -> bool:
-    """Whether `subject` fits; names that it binds are added to `captures`."""
+def matches(trace: Trace, pattern: tuple[Any, ...], subject: Any, captures: Captures) -> Any:
+    """Whether `subject` fits: a truth, or a run-time value; names that it binds are added to
+    `captures`."""
     return _KINDS[pattern[0]](trace, pattern, subject, captures)
 
 
@@ -29,28 +30,41 @@ def _known(subject: Any) -> Any:
     return subject
 
 
-def _value(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> bool:
-    return trace.runtime.truth(trace.runtime.compare("==", subject, pattern[1]()))
+def _value(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> Any:
+    return trace.runtime.compare("==", subject, pattern[1]())
 
 
-def _constant(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> bool:
-    return _known(subject) is pattern[1]
+def _constant(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> Any:
+    return trace.runtime.compare("is", subject, pattern[1])
 
 
-def _or(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> bool:
-    return any(matches(trace, p, subject, captures) for p in pattern[1])
+def _or(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> Any:
+    return trace.runtime.either(*_each(trace, [(p, subject) for p in pattern[1]], captures))
 
 
-def _as(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> bool:
+def _as(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> Any:
     _, inner, name = pattern
-    if inner is not None and not matches(trace, inner, subject, captures):
-        return False
     if name is not None:
         captures[name] = subject
-    return True
+    return True if inner is None else matches(trace, inner, subject, captures)
 
 
-def _sequence(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> bool:
+def _each(
+    trace: Trace, pairs: Sequence[tuple[Any, Any]], captures: Captures
+) -> list[Callable[[], Any]]:
+    """One question for each pattern and its subject."""
+
+    def ask(pattern: Any, subject: Any) -> Callable[[], Any]:
+        return lambda: matches(trace, pattern, subject, captures)
+
+    return [ask(pattern, subject) for pattern, subject in pairs]
+
+
+def _all(trace: Trace, pairs: Sequence[tuple[Any, Any]], captures: Captures) -> Any:
+    return trace.runtime.both(*_each(trace, pairs, captures)) if pairs else True
+
+
+def _sequence(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> Any:
     parts = pattern[1]
     if not isinstance(_known(subject), Sequence) or isinstance(subject, str | bytes | bytearray):
         return False
@@ -68,36 +82,32 @@ def _sequence(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> b
             captures[parts[star][1]] = list(subject[star:end])
         pairs = list(zip(parts[:star], subject[:star], strict=True))
         pairs += list(zip(parts[star + 1 :], subject[end:], strict=True))
-    return all(matches(trace, p, item, captures) for p, item in pairs)
+    return _all(trace, pairs, captures)
 
 
-def _mapping(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> bool:
+def _mapping(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> Any:
     _, entries, rest = pattern
     if not isinstance(_known(subject), Mapping):
         return False
     keys = [key() for key, _ in entries]
     if any(key not in subject for key in keys):
         return False
-    if not all(
-        matches(trace, inner, subject[key], captures)
-        for key, (_, inner) in zip(keys, entries, strict=True)
-    ):
-        return False
     if rest is not None:
         captures[rest] = {k: v for k, v in subject.items() if k not in keys}
-    return True
+    inner = [part for _, part in entries]
+    return _all(trace, [(p, subject[k]) for p, k in zip(inner, keys, strict=True)], captures)
 
 
-def _class(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> bool:
+def _class(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> Any:
     _, cls_thunk, positional, named = pattern
     cls = cls_thunk()
     if not isinstance(_known(subject), cls):
         return False
+    tests: list[tuple[Any, Any]] = []
     if positional and cls in _SELF_MATCHING:
         if len(positional) > 1:
             raise TypeError(f"{cls.__name__}() accepts 1 positional sub-pattern")
-        if not matches(trace, positional[0], subject, captures):
-            return False
+        tests.append((positional[0], subject))
         positional = ()
     names = getattr(cls, "__match_args__", ()) if positional else ()
     if len(positional) > len(names):
@@ -106,12 +116,11 @@ def _class(trace: Trace, pattern: Any, subject: Any, captures: Captures) -> bool
     for name, inner in pairs:
         if not hasattr(subject, name):
             return False
-        if not matches(trace, inner, trace.runtime.attribute(subject, name), captures):
-            return False
-    return True
+        tests.append((inner, trace.runtime.attribute(subject, name)))
+    return _all(trace, tests, captures)
 
 
-_KINDS: dict[str, Callable[[Trace, Any, Any, Captures], bool]] = {
+_KINDS: dict[str, Callable[[Trace, Any, Any, Captures], Any]] = {
     "value": _value,
     "constant": _constant,
     "or": _or,

@@ -44,12 +44,16 @@ class Region:
         self.token: Token | None = None
         self.arms: Arms = None
         self.tokens = Tokens(self.nodes)
+        self.domains: dict[int, Any] = {}  # node -> the constants that it may be
+        self.texts: set[int] = set()  # nodes whose value is a text
+        self.writers: set[int] = set()  # nodes that a Variable reads unchanged
+        trace.regions[self.number] = self
         self._joins: dict[Arms, int] = {}  # Merges of tokens
         self.params: list[Param] = []
         self.captures: dict[str, Ref] = {}  # parameter -> value of the parent
         self._captured: dict[tuple[int, int], int] = {}  # outer symbol -> Argument node here
         self.reads: dict[tuple[Any, ...], Symbol] = {}  # variable reads that can be shared
-        self.iterators: list[Any] = []  # made in this region, so they may be consumed in it
+        self.iterators: list[tuple[Any, Arms]] = []  # made in this region, and under what
         self.order: dict[Any, int] = {}  # fork, or "calls" -> last Loop or Call that used it
         self.touched: dict[Any, None] = {}  # forks that are used here
         self.index: Symbol | None = None  # pass number, in the body of a loop
@@ -120,10 +124,18 @@ class Region:
         found = self.reads.get(key)
         return found if found is not None and self.is_there(found.node) else None
 
+    def note(self, node: int, domain: Any, is_text: bool) -> None:
+        """What is known of the value of a new node."""
+        if domain is not None:
+            self.domains[node] = domain
+        if is_text:
+            self.texts.add(node)
+
     def argument(self, param: Param, form: Form) -> Symbol:
         """Declare a parameter; gives its value."""
         self.params.append(param)
         node = self.add(Op.ARGUMENT, {"name": param.name}, -1, self.place)
+        self.note(node, (False, True) if form.kind == "bool" else None, form.kind == "str")
         return Symbol(self, node, form)
 
     def lift(self, symbol: Symbol) -> Ref:
@@ -166,6 +178,10 @@ class Region:
         del self.nodes[num_nodes:], self.params[num_params:]
         self.order, self.touched = dict(order), dict(touched)
         self.tokens.forget(num_nodes)
+        self.texts = {node for node in self.texts if node < num_nodes}
+        self.writers = {node for node in self.writers if node < num_nodes}
+        while self.domains and next(reversed(self.domains)) >= num_nodes:
+            self.domains.popitem()
         for made in (self._captured, self._joins):
             _drop_last(made, lambda node: node >= num_nodes)
         while self.passes and next(reversed(self.passes)) >= num_nodes:

@@ -88,6 +88,20 @@ class ExpressionRewriter:
             _stand_at_name(made, node.func)
         return made
 
+    def test(self, node: ast.expr) -> ast.expr:
+        """An expression of which only the truth counts: `and` and `or` give booleans there."""
+        match node:
+            case ast.BoolOp(op, values):
+                name = "both" if isinstance(op, ast.And) else "either"
+                thunks: list[ast.expr] = [emit.thunk(self.test(value)) for value in values]
+                return self.runtime(name, thunks, node)
+            case ast.UnaryOp(ast.Not(), operand):
+                return self.runtime("not_", [self.test(operand)], node)
+            case ast.IfExp(test, body, orelse):
+                arms = [emit.thunk(self.test(arm)) for arm in (body, orelse)]
+                return self.runtime("if_truth", [self.test(test), *arms], node)
+        return self.expr(node)
+
     def thunk(self, node: ast.expr) -> ast.expr:
         return emit.thunk(self.expr(node))
 
@@ -144,7 +158,7 @@ class ExpressionRewriter:
     def _unary(self, node: ast.UnaryOp) -> ast.expr:
         op = UNARY[type(node.op)]
         if op == "not":
-            return emit.runtime_call("not_", [self.expr(node.operand)])
+            return emit.runtime_call("not_", [self.test(node.operand)])
         return emit.runtime_call("unary", [emit.constant(op), self.expr(node.operand)])
 
     def _bool(self, node: ast.BoolOp) -> ast.expr:
@@ -152,7 +166,7 @@ class ExpressionRewriter:
         return emit.runtime_call(name, [self.thunk(v) for v in node.values])
 
     def _if(self, node: ast.IfExp) -> ast.expr:
-        args = [self.expr(node.test), self.thunk(node.body), self.thunk(node.orelse)]
+        args = [self.test(node.test), self.thunk(node.body), self.thunk(node.orelse)]
         return emit.runtime_call("if_expression", args)
 
     def _compare(self, node: ast.Compare) -> ast.expr:
@@ -293,7 +307,7 @@ class ExpressionRewriter:
         statements = self.assign_to(generator.target, item)
         self.hoist(emit.function(put, emit.one_argument("$item"), statements, generator.target))
         source = emit.constant(None) if is_first else self.thunk(generator.iter)
-        conditions = emit.tuple_of([self.thunk(c) for c in generator.ifs])
+        conditions = emit.tuple_of([emit.thunk(self.test(c)) for c in generator.ifs])
         return emit.tuple_of([source, emit.load(put), conditions])
 
 

@@ -10,6 +10,7 @@ from sgc.trace import emit
 from sgc.trace.rewrite_expr import BINARY, ExpressionRewriter
 from sgc.trace.rewrite_match import pattern
 
+_ARMS = ("then", "elif", "case")
 _REFUSED = {
     ast.ClassDef: "a class inside of a program is not compiled; move it to the module",
     ast.AsyncFunctionDef: "an async function is not compiled; write `def`",
@@ -24,6 +25,7 @@ class StatementRewriter(ExpressionRewriter):
 
     def __init__(self, file: str, free: frozenset[str], owner_class: str | None) -> None:
         super().__init__(file, free, owner_class)
+        self._last: set[int] = set()  # ids of `if` statements that end an arm
         self._statements: dict[type, Callable[[Any], list[ast.stmt]]] = {
             ast.Expr: lambda node: [ast.Expr(self.expr(node.value))],
             ast.Pass: lambda node: [node],
@@ -78,6 +80,8 @@ class StatementRewriter(ExpressionRewriter):
         if not body:
             return ast.Pass(), emit.constant(None)
         name = self.fresh(stem)
+        if stem in _ARMS and isinstance(body[-1], ast.If):
+            self._last.add(id(body[-1]))
         return emit.function(name, emit.no_arguments(), self.block(body), where), emit.load(name)
 
     def _flow(self, call: ast.expr, where: ast.AST) -> list[ast.stmt]:
@@ -195,14 +199,15 @@ class StatementRewriter(ExpressionRewriter):
         return [emit.assign(place, value, node), emit.give(emit.constant(emit.RETURN), node)]
 
     def _if_statement(self, node: ast.If) -> list[ast.stmt]:
-        test = self.expr(node.test)
+        test = self.test(node.test)
         then, then_name = self._body("then", node.body, node)
-        other, other_name = self._body("else", node.orelse, node)
-        call = self.runtime("if_", [test, then_name, other_name], node.test)
+        other, other_name = self._body("elif", node.orelse, node)
+        is_last = emit.constant(id(node) in self._last)
+        call = self.runtime("if_", [test, then_name, other_name, is_last], node.test)
         return [then, other, *self._flow(call, node)]
 
     def _while(self, node: ast.While) -> list[ast.stmt]:
-        test = self.thunk(node.test)
+        test = emit.thunk(self.test(node.test))
         body, body_name = self._body("while", node.body, node)
         other, other_name = self._body("else", node.orelse, node)
         call = self.runtime("while_", [test, body_name, other_name], node.test)
@@ -262,7 +267,8 @@ class StatementRewriter(ExpressionRewriter):
         cases: list[ast.expr] = []
         for case in node.cases:
             body, name = self._body("case", case.body, node)
-            guard = emit.constant(None) if case.guard is None else self.thunk(case.guard)
+            no_guard = emit.constant(None)
+            guard = no_guard if case.guard is None else emit.thunk(self.test(case.guard))
             cases.append(emit.tuple_of([pattern(case.pattern, self.thunk), guard, name]))
             made.append(body)
         env = emit.load(self.scope.function().env)
@@ -278,8 +284,8 @@ class StatementRewriter(ExpressionRewriter):
         if not __debug__:  # as Python under -O
             return []
         message = emit.constant(None) if node.msg is None else self.thunk(node.msg)
-        call = self.runtime("assert_", [self.expr(node.test), message], node.test)
-        return [ast.Expr(call)]
+        call = self.runtime("assert_", [self.test(node.test), message], node.test)
+        return self._flow(call, node)
 
     def _function(self, node: ast.FunctionDef) -> list[ast.stmt]:
         native = self.fresh(node.name)

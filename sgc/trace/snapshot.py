@@ -34,9 +34,10 @@ class Snapshot:
         self._containers = contents(roots(trace))
         self._streams = [(s, _fields(s, _stream_fields(s))) for s in trace.streams]
         self._families = [(f, _fields(f, _FAMILY_FIELDS)) for f in trace.families]
-        self._regions = [(r, r.mark()) for r in _chain(trace)]
+        self._regions = [(r, r.mark()) for r in chain(trace)]
         self._counters = (trace.effects, trace.partials)
         self._size = trace.size
+        self._facts = trace.facts.known
 
     def restore(self) -> None:
         """Make everything what it was."""
@@ -50,6 +51,7 @@ class Snapshot:
         for region, mark in self._regions:
             region.undo(mark)
         trace.size = self._size
+        trace.facts.known = self._facts
         trace.effects, trace.partials = self._counters
 
     def changes(self) -> Iterator[tuple[Any, Any]]:
@@ -77,7 +79,8 @@ class Snapshot:
         return (self._trace.effects, self._trace.partials) != self._counters
 
 
-def _chain(trace: Trace) -> Iterator[Any]:
+def chain(trace: Trace) -> Iterator[Any]:
+    """The graph under construction, and those around it."""
     region: Any = trace.region
     while region is not None:
         yield region
@@ -155,7 +158,7 @@ def contents(start: Iterable[Any]) -> dict[int, tuple[Any, Any]]:
         elif kind is tuple or kind is frozenset:
             todo.extend(value)
         elif isinstance(value, type | ModuleType):
-            todo.extend(_members(value))
+            todo.extend(members(value))
         elif is_container(value):
             content = content_of(value)
             found[id(value)] = (value, content)
@@ -164,7 +167,7 @@ def contents(start: Iterable[Any]) -> dict[int, tuple[Any, Any]]:
     return found
 
 
-def _members(owner: Any) -> list[Any]:
+def members(owner: Any) -> list[Any]:
     """What a user's class or module holds."""
     if isinstance(owner, ModuleType):
         file = getattr(owner, "__file__", None)

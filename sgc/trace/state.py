@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.primitives import check_name
@@ -16,6 +15,28 @@ if TYPE_CHECKING:
     from sgc.trace.forks import Forks
 
 _UNSET: Any = object()
+
+
+class Block:
+    """A `with` block of a stream; its end runs once on each path that leaves it."""
+
+    _sgc_stream = True
+
+    def __init__(
+        self, begin: Callable[[], Any], end: Callable[[Any], None], gives: bool = True
+    ) -> None:
+        self._begin = begin
+        self._end = end
+        self._gives = gives
+        self._value: Any = None
+
+    def __enter__(self) -> Any:
+        self._value = self._begin()
+        return self._value if self._gives else None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None or issubclass(kind, Exception):
+            self._end(self._value)
 
 
 class TracedState:
@@ -37,15 +58,12 @@ class TracedState:
         """Append text, a value, a primitive, or a `+` of them."""
         self.stream_.append(x)
 
-    @contextmanager
-    def _turn(self, role: str) -> Iterator[TracedState]:
-        self.stream_.begin_role(role)
-        try:
-            yield self
-        except Exception:
-            self.stream_.end_role()
-            raise
-        self.stream_.end_role()
+    def _turn(self, role: str) -> Block:
+        def begin() -> TracedState:
+            self.stream_.begin_role(role)
+            return self
+
+        return Block(begin, lambda _: self.stream_.end_role())
 
     def system(self) -> Any:
         """`with s.system():`"""
@@ -80,12 +98,11 @@ class TracedState:
 
         return fork_each(self, items)
 
-    @contextmanager
-    def copy(self) -> Iterator[TracedState]:
+    def copy(self) -> Block:
         """`with s.copy() as t:` a branch that is never merged back."""
         from sgc.trace.forks import copy
 
-        yield copy(self)
+        return Block(lambda: copy(self), lambda _: None)
 
     @property
     def item(self) -> Any:
@@ -101,12 +118,18 @@ class TracedState:
 
     def get(self, name: Any, default: Any = None) -> Any:
         """The value of a variable, or `default` when it is not set."""
-        return self.stream_.read(name) if name in self else default
+        if is_mark(name):
+            raise refuse("the name of a variable is a run-time value; give a constant")
+        return self.stream_.get(name, default) if isinstance(name, str) else default
 
-    def __contains__(self, name: Any) -> bool:
+    def has_(self, name: Any) -> Any:
+        """`name in s`: a truth, or a run-time value."""
         if is_mark(name):
             raise refuse("the name of a variable is a run-time value; give a constant")
         return isinstance(name, str) and self.stream_.has(name)
+
+    def __contains__(self, name: Any) -> bool:
+        return bool(self.has_(name))
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("a state cannot be iterated; fork it, or read its variables by name")
@@ -115,17 +138,21 @@ class TracedState:
         """Write a variable."""
         self.stream_.set(name, value)
 
-    @contextmanager
-    def var_scope(self, name: str) -> Iterator[None]:
+    def var_scope(self, name: str) -> Block:
         """`with s.var_scope("v"):` the text that is appended inside becomes variable `v`."""
         stream = self.stream_
-        stream.check_open()
-        check_name("var_scope", name)
-        begin = stream.whole("text")
-        yield
-        length = stream.trace.expr("len", begin)
-        piece = stream.trace.expr("getslice", stream.whole("text"), length, None, None)
-        stream.set(name, piece)
+
+        def begin() -> Symbol:
+            stream.check_open()
+            check_name("var_scope", name)
+            length: Symbol = stream.trace.expr("len", stream.whole("text"))
+            return length
+
+        def end(length: Symbol) -> None:
+            piece = stream.trace.expr("getslice", stream.whole("text"), length, None, None)
+            stream.set(name, piece)
+
+        return Block(begin, end, gives=False)
 
     def meta(self, name: Any) -> Any:
         """Facts about the call that wrote a variable."""

@@ -19,8 +19,9 @@ from sgc.lang.primitives import (
     refuse_block,
 )
 from sgc.trace.counts import ZERO, Count
-from sgc.trace.form import STR, Form, form_of_gen
-from sgc.trace.operand import form_of, holds_symbol
+from sgc.trace.facts import BOTH, distinct
+from sgc.trace.form import BOOL, STR, Form, common_form, form_of_gen
+from sgc.trace.operand import form_of, holds_symbol, is_data
 from sgc.trace.refusal import refuse
 from sgc.trace.symbol import Spread, Symbol, is_mark, is_stream
 from sgc_ir.graph import ROOT_STREAM, Ref
@@ -41,12 +42,13 @@ OUTSIDE = (
 @dataclass(frozen=True)
 class Written:
     """A variable whose value node `node` of `region` gives; `may_be_unset` where that depends on
-    the number of branches, which the run decides."""
+    the number of branches, which the run decides, or (`is_maybe`) on the path that was taken."""
 
     region: Region
     node: int
     form: Form
     may_be_unset: bool = False
+    is_maybe: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,11 @@ class Stream:
     @property
     def opener(self) -> int:
         return self._opener
+
+    @property
+    def made_by(self) -> tuple[Region, int]:
+        """The graph and the node that opened the stream."""
+        return self.region, self._opener
 
     def child(self, opener: int, label: str) -> Stream:
         """A branch of this stream."""
@@ -193,6 +200,8 @@ class Stream:
         ordinal = self.take("g").lower(self.trace)
         variable = name if name is not None else self.next_name()
         node = self.add(op, {"name": variable, "ordinal": ordinal, **attrs})
+        self.region.writers.add(node)
+        self.region.note(node, _choices(attrs), form.kind == "str")
         self.write(variable, Written(self.region, node, form))
 
     def begin_role(self, role: str) -> None:
@@ -262,6 +271,11 @@ class Stream:
     def read(self, name: Any, field: str = "value") -> Any:
         """Value or metadata of a variable. Refuses one that was never set."""
         entry = self.entry(_name(name))
+        if isinstance(entry, Written) and entry.is_maybe and not self._is_known(entry):
+            raise refuse(
+                f"variable {name!r} is not set on every path; set it before, or use "
+                f'{self.short}.get("{name}", default)'
+            )
         if entry is None:
             raise refuse(
                 f"variable {name!r} is not set in {self.label}; set it before, or use "
@@ -277,9 +291,40 @@ class Stream:
         """The last write of `name`, or None."""
         return self.variables.get(name)
 
-    def has(self, name: str) -> bool:
+    def get(self, name: str, default: Any) -> Any:
+        """The value of a variable, or `default` where it is not set on the path."""
+        entry, found = self.entry(name), self.has(name)
+        if type(found) is not Symbol:
+            return self.read(name) if found else default
+        if not is_data(default):
+            runtime = self.trace.runtime
+            return runtime.if_expression(found, lambda: self.read(name), lambda: default)
+        form = common_form([entry.form, form_of(default)])
+        args = (self.region.lift(Symbol(entry.region, entry.node)), self.trace.operand(default))
+        node = self.trace.node(Op.EXPR, {"fn": "default", "args": args}, may_fail=False)
+        return Symbol(self.trace.region, node, form)
+
+    def _is_set(self, entry: Written) -> Symbol:
+        """Whether a variable that is set on some paths is set."""
+        key = ("is_set", entry.node)
+        found = entry.region.known_read(key)
+        if found is None:
+            attrs = {"fn": "is_set", "args": (Ref(entry.node),)}
+            node = self.trace.node(Op.EXPR, attrs, self, region=entry.region, may_fail=False)
+            entry.region.note(node, BOTH, False)
+            entry.region.reads.pop(key, None)
+            found = entry.region.reads[key] = Symbol(entry.region, node, BOOL)
+        return found
+
+    def _is_known(self, entry: Written) -> bool:
+        return self.trace.facts.truth(self._is_set(entry)) is True
+
+    def has(self, name: str) -> Any:
         """Whether a variable is set. Refuses one of which only the run can say it."""
         entry = self.entry(name)
+        if isinstance(entry, Written) and entry.is_maybe:
+            known = self.trace.facts.truth(self._is_set(entry))
+            return self._is_set(entry) if known is None else known
         if may_be_unset(entry):
             raise refuse(
                 f"whether variable {name!r} is set depends on the number of branches that wrote "
@@ -331,6 +376,15 @@ class Stream:
                 value = self.value_of(name, entry, "value")
             found[name] = self.trace.operand(value)
         return found
+
+
+def _choices(attrs: Mapping[str, Any]) -> Any:
+    """The values that a select or gen can give, where they are known and few."""
+    choices = attrs.get("choices")
+    if isinstance(choices, tuple | list) and attrs.get("n", 1) == 1:
+        return distinct(choices)
+    is_bool = attrs.get("dtype") in ("bool", bool) and attrs.get("n", 1) == 1
+    return BOTH if is_bool else None
 
 
 def may_be_unset(entry: Any) -> bool:

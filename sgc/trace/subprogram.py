@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.lang.function import ProgramSpec
 from sgc.trace.context import MAX_DEPTH
+from sgc.trace.control import DeadPath
 from sgc.trace.family import entry_form
 from sgc.trace.form import UNKNOWN, Form, fits, form_of_annotation
 from sgc.trace.handle import TracedHandle
@@ -187,11 +188,11 @@ def trace_graph(
     region = Region(trace, callee.name, spec.place)
     stream = Stream(trace, region, ROOT_STREAM, f"the stream of {spec.name}")
     own = params if params is not None else _params(spec, forms)
-    with _without_guards(trace, spec), trace.inside(region, stream):
+    with _without_guards(trace, spec), trace.control.apart(), trace.inside(region, stream):
         values = {p.name: _argument(region, p, forms[p.name]) for p in own}
         given = {**own_copy(dict(constants)), **values}
         arguments = {p.name: given[p.name] for p in spec.params}
-        value = run_function(trace, spec, TracedState(stream), arguments)
+        value = _result(trace, spec, stream, arguments)
         check_result(spec, value)
         callee.value = form_of(value)
         _return(trace, spec, stream, value)
@@ -199,6 +200,14 @@ def trace_graph(
     callee.unsure = frozenset(n for n, entry in stream.variables.items() if may_be_unset(entry))
     nodes = tuple(region.nodes)
     trace.graphs[callee.name] = Graph(callee.name, tuple(region.params), nodes, spec.place)
+
+
+def _result(trace: Trace, spec: ProgramSpec, stream: Stream, arguments: Mapping[str, Any]) -> Any:
+    """The value of the program; None where each of its paths fails."""
+    try:
+        return run_function(trace, spec, TracedState(stream), arguments)
+    except DeadPath:
+        return None
 
 
 def _params(spec: ProgramSpec, forms: Mapping[str, Form]) -> tuple[Param, ...]:

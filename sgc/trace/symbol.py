@@ -2,7 +2,7 @@
 
 A `Symbol` is the value of one node. Operators on it record expressions; whatever would need its
 value now refuses. `Spread(v)` in a list stands for the items of list symbol `v`, `Poison(why)` for
-a value that differs from pass to pass of a loop and could not be followed: any use refuses.
+a value that could not be followed: any use refuses. `Maybe(v)` in a dict is one that may be unset.
 """
 
 from __future__ import annotations
@@ -186,7 +186,26 @@ class Poison:
         raise refuse(self.why)
 
 
-MARKS = (Symbol, SymbolMethod, Spread, Poison)
+class Maybe:
+    """In a dict: a value that is there on some paths only; `value` is UNSET on the others."""
+
+    __slots__ = ("value",)
+    _sgc_symbol = True
+
+    def __init__(self, value: Symbol) -> None:
+        self.value = value
+
+    def get(self) -> Symbol:
+        """The value where it is set."""
+        found: Symbol = self.value.region.trace.expr("default", self.value, None)
+        return found
+
+    _WHY = "a value of this dict is set on some paths only; use .get(key), or set it before"
+    __bool__ = __iter__ = __len__ = __str__ = __format__ = __hash__ = _refusing(_WHY)
+    __eq__ = __ne__ = __getitem__ = __add__ = __radd__ = _refusing(_WHY)
+
+
+MARKS = (Symbol, SymbolMethod, Spread, Poison, Maybe)
 
 
 def is_stream(value: Any) -> bool:
