@@ -172,26 +172,25 @@ class Matcher:
         self._planner.tidy()
         self._append((token,), 0)
 
-    def advance(self, token: int) -> bool:
+    def advance(self, token: int) -> bool | None:
         """`accept` of the token that `is_canonical` was last asked about, where what it leads to is
-        known; else False, and nothing is done."""
-        state, window = self._states[-1], self.window
-        if state < 0 or token != self._fitting:
-            return False
-        after = self._planner.known_walk(state, self._canonical.token_bytes(token))
-        following = grown(window, token, self._canonical) if after >= 0 else None
-        if following is None:
-            return False
-        self._starts.append(len(self.ids) + 1 - len(following.ids))
-        self._states.append(after)
-        self.ids.append(token)
-        self._window, self._fitting = following, -1
-        return True
+        known; else None, and nothing is done.
 
-    @property
-    def is_open(self) -> bool:
-        """Behind `advance`: whether `jump` gives None and the text is not final."""
-        return self._planner.is_open(self._states[-1])
+        Returns:
+            Whether `jump` gives None then, and the text is not final.
+        """
+        state, planner = self._states[-1], self._planner
+        if state < 0 or token != self._fitting:
+            return None
+        after = planner.known_walk(state, self._canonical.token_bytes(token))
+        window = None if after < 0 else grown(self.window, token, self._canonical)
+        if window is None:
+            return None
+        self.ids.append(token)
+        self._states.append(after)
+        self._starts.append(len(self.ids) - len(window.ids))
+        self._window, self._fitting = window, -1
+        return planner.is_open(after)
 
     def known_jump(self) -> Jump | None:
         """`jump`, behind `advance`; `UNKNOWN` where it has to be found out."""

@@ -125,13 +125,14 @@ class Guide:
     def advance(self, token: int) -> Change | None:
         """`take`, and `follow` where what comes of the token is known; None: that is yet to say
         it."""
-        matcher = self.matcher
-        before = len(matcher.ids)
-        if self.may_pause or not matcher.advance(token):
+        assert not self.waiting, "ids that are forced were to come first"
+        is_open = self.matcher.advance(token) if self._pauses is None else None
+        if is_open:
+            return Change(0, (token,), 0)
+        if is_open is None:
             self.take(token)
             return None
-        if matcher.is_open:
-            return Change(0, (token,), 0)
+        before = len(self.matcher.ids) - 1
         self._work = work = _Work(deque(), before, before, before, _MOST_JUMPS, 1)
         return self._changed(work) if self._leaps(work) else None
 

@@ -144,7 +144,7 @@ class OutputWatcher:
         Args:
             completes: the constraint allows nothing behind the last one.
         """
-        if self._is_plain(tokens):
+        if self._is_late and self._is_plain(tokens):
             self._push_late(tokens)
             if completes:
                 self._end("constraint", None)
@@ -156,12 +156,11 @@ class OutputWatcher:
         return len(tokens)
 
     def _is_plain(self, tokens: Sequence[int]) -> bool:
-        """Whether they are text and no more: none ends the gen or is looked at by itself."""
+        """Whether they are text and no more: none ends the gen, or heals."""
         return (
-            self._is_late
-            and (self._healing is None or not self._healing.active)
+            self.num_tokens + len(tokens) < self._params.max_tokens
             and self._stop_ids.isdisjoint(tokens)
-            and self.num_tokens + len(tokens) < self._params.max_tokens
+            and (self._healing is None or not self._healing.active)
         )
 
     def _push_late(self, tokens: Sequence[int]) -> None:

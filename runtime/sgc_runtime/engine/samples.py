@@ -252,7 +252,7 @@ class Samples:
             self._push_next(request, token, found)
             return
         change = guide.advance(token)
-        if change is not None:
+        if change is not None:  # mostly
             self._apply(request, change, found)
         else:
             self._slices.begin()  # not its time: what has come of the rows before

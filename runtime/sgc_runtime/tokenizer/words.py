@@ -90,7 +90,10 @@ def words_of(encoder: Encoder, data: Mapping[str, Any]) -> Words | None:
 
 def _pattern(data: Mapping[str, Any]) -> str | None:
     """The words that text is cut into, where they are known."""
-    if data["model"].get("type") != "BPE" or data.get("normalizer") not in (None, {"type": "NFC"}):
+    model = data["model"]
+    if model.get("type") != "BPE" or model.get("dropout"):
+        return None
+    if data.get("normalizer") not in (None, {"type": "NFC"}):
         return None
     cutting = data.get("pre_tokenizer") or {}
     steps = cutting.get("pretokenizers", [cutting])
