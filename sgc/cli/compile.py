@@ -7,7 +7,15 @@ from pathlib import Path
 import click
 
 from sgc.cli.common import PATH, debug_option, print_result, quiet_option
-from sgc.cli.passes import chosen, context, explain, help_text
+from sgc.cli.passes import (
+    asked_for,
+    check_outputs,
+    chosen,
+    context,
+    explain,
+    help_text,
+    names_of,
+)
 
 
 @click.command(short_help="Trace a program and write its graph.")
@@ -30,6 +38,18 @@ from sgc.cli.passes import chosen, context, explain, help_text
     "--explain-passes", "explained", is_flag=True, help="Print what each pass did, node by node."
 )
 @click.option(
+    "--outputs",
+    metavar="A,B",
+    help="Variables that matter, instead of those that the source declares: calls that neither "
+    "these nor the result, the text, the messages and effects of tools need are left out.",
+)
+@click.option(
+    "--merge",
+    is_flag=True,
+    help="Pass `merge`: equal pure tool calls and equal sub-programs and branches without random "
+    "sampling run once.",
+)
+@click.option(
     "--reorder",
     is_flag=True,
     help="Pass `reorder`: move instructions in front of what differs by row, so that rows share "
@@ -45,6 +65,8 @@ def command(
     tokenizer: str | None,
     listed: str | None,
     explained: bool,
+    outputs: str | None,
+    merge: bool,
     reorder: bool,
     quiet: bool,
 ) -> None:
@@ -61,10 +83,12 @@ def command(
     from sgc.cli.values import parse_bindings
 
     values = parse_bindings(bind)
-    passes = chosen(listed, ["reorder"] if reorder else [])
+    passes = chosen(listed, asked_for(outputs=outputs, merge=merge, reorder=reorder))
+    declared = names_of(outputs)
     check_output(output, {"program": split_name(program)[0]})
     with notes_on_stderr(quiet):
-        compiled = compile_source(program, values, passes, context(passes, tokenizer))
+        compiled = compile_source(program, values, passes, context(passes, tokenizer), declared)
+    check_outputs(compiled.graph, declared)
     if tokenizer is not None:
         from sgc.cli.prepare import prepare
 

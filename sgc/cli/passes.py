@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sgc.cli.failure import CommandError
+from sgc_ir.graph import Program
 from sgc_ir.passes.base import Context, Report
 from sgc_ir.passes.manager import PASSES, check_names, defaults
 
@@ -30,6 +31,30 @@ def chosen(listed: str | None, also: Iterable[str]) -> tuple[str, ...]:
         elif name and name != NONE:
             names.add(_known(name))
     return check_names([*names, *also])
+
+
+def asked_for(outputs: str | None, merge: bool, reorder: bool) -> list[str]:
+    """Passes that options of their own ask for."""
+    wanted = {"dead": outputs is not None, "merge": merge, "reorder": reorder}
+    return [name for name, is_wanted in wanted.items() if is_wanted]
+
+
+def names_of(outputs: str | None) -> tuple[str, ...] | None:
+    """The names in `--outputs`; None where it is not given."""
+    if outputs is None:
+        return None
+    return tuple(name.strip() for name in outputs.split(",") if name.strip())
+
+
+def check_outputs(program: Program, outputs: Iterable[str] | None) -> None:
+    """Raises CommandError for a declared output that the program does not set."""
+    there = program.graph.nodes[-1].attrs["vars"]
+    for name in outputs or ():
+        if name not in there:
+            raise CommandError(
+                f"--outputs: {program.main} sets no variable {name!r}",
+                "name variables of its own stream; its result is kept in any case",
+            )
 
 
 def _known(name: str) -> str:

@@ -87,3 +87,34 @@ def test_reorder_is_asked_for_reported_and_taken_back(sgc_cli: Sgc, tmp_path: Pa
         text = rows.read_text()
         assert (text.index("Essay:") < text.index("Grade strictly")) == bool(flags)
         rows.unlink()
+
+
+PAIR = """
+import sgc
+
+
+@sgc.function
+def ask(s, q: str):
+    s += q + sgc.gen("a", max_tokens=2, temperature=0)
+    return s["a"]
+
+
+@sgc.function
+def pair(s, q: str):
+    first, again, unread = ask(q), ask(q), ask("else")
+    s.set("one", first.value)
+    s.set("two", again.value)
+"""
+
+
+def test_outputs_and_merge_leave_calls_out_and_list_them(sgc_cli: Sgc, tmp_path: Path) -> None:
+    source, output = tmp_path / "pair.py", tmp_path / "pair.sgc"
+    source.write_text(PAIR)
+    flags = ("--outputs", "one,two", "--merge", "--explain-passes", "--quiet")
+    result = sgc_cli("compile", f"{source}:pair", "-o", output, *flags)
+    assert result.code == 0, result.err
+    assert f"pair: c2 ({source}:13): is left out: SubProgram ask" in result.out
+    assert f"pair: c1 ({source}:13): ask is that of c0" in result.out
+    result = sgc_cli("compile", f"{source}:pair", "-o", output, "--outputs", "one,nope")
+    assert result.code == 2
+    assert "--outputs: pair sets no variable 'nope'" in result.err

@@ -20,7 +20,7 @@ def test_passes_run_in_the_order_of_the_list_each_once() -> None:
 
 
 def test_an_unknown_pass_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"no pass 'nope'; the passes are rows, fold, "):
+    with pytest.raises(InputError, match=r"no pass 'nope'; the passes are rows, dead, fold, "):
         check_names(["fold", "nope"])
 
 

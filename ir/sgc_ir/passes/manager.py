@@ -32,8 +32,10 @@ class Row:
 # `reorder` keeps the graph as it was before.
 PASSES: dict[str, Row] = {
     "rows": Row("rows", True, "put arguments in that are the same in every row"),
+    "dead": Row("dead", True, "leave out what no declared output needs"),
     "fold": Row("fold", True, "evaluate expressions of constants"),
     "texts": Row("texts", True, "merge constant texts that follow each other"),
+    "merge": Row("merge", False, "run equal calls once"),
     "reorder": Row("reorder", False, "move instructions in front of what differs by row"),
 }
 
