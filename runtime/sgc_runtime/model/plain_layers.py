@@ -6,6 +6,7 @@ with a thousand tokens the host takes as long for that as a GPU for the layer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,7 @@ from sgc_runtime.model.forward import KVTensors
 from sgc_runtime.model.llama import LayerWeights, LlamaModel
 from sgc_runtime.model.mlp import DenseMlp
 
+_Attentions = dict[int | None, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]
 _GRAIN = 256  # numbers: tensors begin at multiples, as those from torch's allocator do
 
 
@@ -82,12 +84,12 @@ class PlainLayers:
         )
         norm = prepared.add_rms_norm(memory.sums, residual, first.mlp_norm, eps, memory.x)
         gate = prepared.silu_mul(memory.gate_up, memory.gated)
-        qkv = memory.qkv.view(len(ids), -1)
-        windows, last = model.config.windows, len(self._layers) - 1
+        qkv, last = memory.qkv.view(len(ids), -1), len(self._layers) - 1
+        attends = self._attentions(plan, memory.q, kv)
         for i, layer in enumerate(self._layers):
             layer.qkv(x, qkv)
             turn(kv.k[i], kv.v[i], *(_norms(layer.weights) or ()))
-            heads = plan.run(memory.q, kv.k[i], kv.v[i], windows[i]).reshape(len(ids), -1)
+            heads = attends[model.config.windows[i]](kv.k[i], kv.v[i])
             if i == last:
                 break
             layer.out(heads, memory.sums)
@@ -98,6 +100,25 @@ class PlainLayers:
             norm(weights.layers[i + 1].input_norm)
             x = memory.x
         return self._rest(heads[wanted], residual[wanted])  # from here on only these matter
+
+    def _attentions(self, plan: AttentionPlan, q: torch.Tensor, kv: KVTensors) -> _Attentions:
+        """Attention by window, to be called with keys and values, to `[T, all heads' outputs]`."""
+        out, windows = torch.empty_like(q), set(self._model.config.windows)
+        flat = out.view(len(q), -1)
+        prepare = getattr(plan, "prepared", None)
+
+        def of(window: int | None) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+            if prepare is None:
+                return lambda k, v: plan.run(q, k, v, window).reshape(len(q), -1)
+            attend = prepare(q, kv.k[0], kv.v[0], window, out)
+
+            def into_out(k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+                attend(k, v)
+                return flat
+
+            return into_out
+
+        return {window: of(window) for window in windows}
 
     def _rest(self, heads: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
         """What comes behind attention in the last layer."""

@@ -50,6 +50,10 @@ def cases() -> dict[str, Callable[[], object]]:
     activation = prepared_silu_mul(x, zeros(4, 128))
     turn = prepared_turn(qkv, None, 0.0, table, (k, v), slots, q)
     norm_and_turn = prepared_turn(qkv, norms, 1e-5, table, (k, v), slots, q)
+    some = extend.prepared_items(q, k, v, pages, items, tiles[1], 0.1, None, out, none)
+    own = decode._launch_narrow.prepared(
+        rows._attend_arguments(2, 8, arrays, rows.forms.own[16]), (1, 2)
+    )
     whole, last = zeros(8, 128, dtype=torch.int32), zeros(8, dtype=torch.int64)
 
     def attend(tile: int, window: int | None, room: tuple[torch.Tensor, torch.Tensor]) -> None:
@@ -79,6 +83,8 @@ def cases() -> dict[str, Callable[[], object]]:
         "prepared activation": lambda: activation(),
         "prepared turn": lambda: (turn(v, k), turn(k, v)),
         "prepared norm and turn": lambda: norm_and_turn(v, k, *norms[::-1]),
+        "prepared extend": lambda: (some(v, k), some(k, v)),
+        "prepared own": lambda: (own(v, k), own(k, v)),
         "rotary table": lambda: rotary_table(slots, frequencies, 1.0, _DTYPE),
         "prepare": lambda: prepare_step(numbers, whole, last, step),
         "fill": lambda: fill_table(numbers, pages, whole, 50),

@@ -25,7 +25,7 @@ def test_the_driver_is_told_the_same(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     *told, first, second, asked = done.stdout.splitlines()
-    assert len(told) == 24
+    assert len(told) == 26
     for line in told:
         name = line.rpartition(" same ")[0]
         assert line == f"{name} same {int(name in _ODD)}"

@@ -15,12 +15,22 @@ import torch
 
 from sgc_kernels.attention.spec import AttentionMeta, AttentionPlan, AttentionShape
 from sgc_kernels.gpu.attention.decode import DecodeAttention
-from sgc_kernels.gpu.attention.extend import ITEM, MERGE, Tile, attend_items, merge_partials, tiles
+from sgc_kernels.gpu.attention.extend import (
+    ITEM,
+    MERGE,
+    Tile,
+    attend_items,
+    merge_partials,
+    prepared_items,
+    prepared_merge,
+    tiles,
+)
 from sgc_kernels.gpu.attention.extend_plan import Numbers, Rows, plan_extend
 from sgc_kernels.gpu.attention.plan import Plan
 from sgc_kernels.gpu.attention.shared import shared_among
 from sgc_kernels.gpu.attention.tables import upload_tables
 from sgc_kernels.gpu.device import multiprocessors
+from sgc_kernels.gpu.launcher import Prepared
 
 _LEAST_ROWS = 64  # of decode buffers, which double when a step has more
 
@@ -105,6 +115,40 @@ class _TritonPlan:
             self._attend_decode(step, step.decode, q, k_cache, v_cache, out)
         return out
 
+    def prepared(
+        self,
+        q: torch.Tensor,
+        k_cache: torch.Tensor,
+        v_cache: torch.Tensor,
+        window: int | None,
+        out: torch.Tensor,
+    ) -> Callable[[torch.Tensor, torch.Tensor], None]:
+        """`run` into `out`, to be called with caches like `k_cache` and `v_cache`."""
+        self._backend.windows.add(window)
+        step = self._step(window)
+        partials, scale = self._room(step.num_partials), self._shape.scale
+        items = [
+            _prepared_of(tile)(
+                q, k_cache, v_cache, self._slots, table, tile, scale, step.window, out, partials
+            )
+            for tile, table in step.items
+        ]
+        merge = prepared_merge(partials, step.merges, out) if len(step.merges) else None
+        decode = None
+        if step.decode is not None:
+            arrays = (q, k_cache, v_cache, self._slots, step.starts, step.lens)
+            decode = self._loaded(step, step.decode).prepared(arrays, out)
+
+        def attend(k_cache: torch.Tensor, v_cache: torch.Tensor) -> None:
+            for some in items:
+                some(k_cache, v_cache)
+            if merge is not None:
+                merge()
+            if decode is not None:
+                decode(k_cache, v_cache)
+
+        return attend
+
     def _attend_decode(
         self,
         step: _Step,
@@ -114,12 +158,17 @@ class _TritonPlan:
         v_cache: torch.Tensor,
         out: torch.Tensor,
     ) -> None:
+        attention = self._loaded(step, plan)
+        attention.run(q, k_cache, v_cache, self._slots, step.starts, step.lens, out)
+
+    def _loaded(self, step: _Step, plan: Plan) -> DecodeAttention:
+        """Kernels and buffers that hold `plan`."""
         rows = len(self._decode.row)
         decoder = self._backend.decoder(self._shape, self._slots.device, step.window, rows)
         if decoder.loaded is not plan:
             decoder.attention.load(plan)
             decoder.loaded = plan
-        decoder.attention.run(q, k_cache, v_cache, self._slots, step.starts, step.lens, out)
+        return decoder.attention
 
     def _step(self, window: int | None) -> _Step:
         """What layers with this window need, made once."""
@@ -211,3 +260,11 @@ def _attend_of(tile: Tile) -> Callable[..., None]:
     from sgc_kernels.gpu.attention import extend_hopper
 
     return extend_hopper.attend_items
+
+
+def _prepared_of(tile: Tile) -> Callable[..., Prepared]:
+    if not tile.hopper:
+        return prepared_items
+    from sgc_kernels.gpu.attention import extend_hopper
+
+    return extend_hopper.prepared_items

@@ -7,7 +7,7 @@ on a second stream beside own ones, in a graph those that few share on a third, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ from sgc_kernels.gpu.attention.plan_rules import PARTS_A_ROW, Rules
 from sgc_kernels.gpu.attention.side_stream import SideStream
 from sgc_kernels.gpu.attention.tuning import DEFAULT, Tuning
 from sgc_kernels.gpu.attention.wide import attend_wide
-from sgc_kernels.gpu.launcher import Form, Launcher
+from sgc_kernels.gpu.launcher import Arguments, Form, Launcher
 
 _FEW_ROWS = 16
 _FEW_WIDE = 64  # programs
@@ -191,10 +191,48 @@ class DecodeAttention:
         self._merge(out, launch)
         return out
 
+    def prepared(
+        self, arrays: tuple[torch.Tensor, ...], out: torch.Tensor
+    ) -> Callable[[torch.Tensor, torch.Tensor], None]:
+        """`run` by the loaded plan, one launch after the other, to be called with caches like the
+        second and third of `arrays`, which are the first six of `run`."""
+        launch, device = self.launch, out.device
+        assert launch is not None, "no plan is loaded"
+        assert self._buffers.hold(launch), "the launch is larger than the buffers"
+        q, k_cache, v_cache, slots, *_ = arrays
+        _check(self.shape, q, k_cache, v_cache, slots, out)
+        own = self.forms.own[launch.tokens]
+        kinds = (
+            (_launch_wide, 0, launch.wide, self._wide_form(launch)),
+            (_launch_narrow, 1, launch.few, self.forms.few),
+            (_launch_narrow, 2, launch.own, own),
+        )
+        wide, *narrow = (
+            kernel.prepared(self._attend_arguments(kind, count, arrays, form), (1, 2))
+            if count
+            else None
+            for kernel, kind, count, form in kinds
+        )
+        merge, side = _launch_merge.prepared(self._merge_arguments(out, launch), ()), self._sides[0]
+
+        def attend(k_cache: torch.Tensor, v_cache: torch.Tensor) -> None:
+            if wide is not None:
+                with side.beside(device, launch.own > 0):
+                    wide(k_cache, v_cache)
+            for some in narrow:
+                if some is not None:
+                    some(k_cache, v_cache)
+            side.join(device)
+            merge()
+
+        return attend
+
     def _wide(self, arrays: tuple[torch.Tensor, ...], launch: Launch) -> None:
+        self._attend(_launch_wide, 0, launch.wide, arrays, self._wide_form(launch))
+
+    def _wide_form(self, launch: Launch) -> dict[str, Any]:
         many = launch.wide * self.shape.num_kv_heads > _FEW_WIDE
-        forms = self.forms.wide_many if many else self.forms.wide
-        self._attend(_launch_wide, 0, launch.wide, arrays, forms[launch.tile])
+        return (self.forms.wide_many if many else self.forms.wide)[launch.tile]
 
     def _attend(
         self,
@@ -204,10 +242,14 @@ class DecodeAttention:
         arrays: tuple[torch.Tensor, ...],
         form: dict[str, Any],
     ) -> None:
-        if count == 0:
-            return
+        if count > 0:
+            kernel(*self._attend_arguments(kind, count, arrays, form))
+
+    def _attend_arguments(
+        self, kind: int, count: int, arrays: tuple[torch.Tensor, ...], form: dict[str, Any]
+    ) -> Arguments:
         buffers = self._buffers
-        kernel(
+        return (
             (self.shape.num_kv_heads, count),
             (*arrays, buffers.items(kind), buffers.places, self._partial, self._sums),
             (self.shape.scale * LOG2_E,),
@@ -227,13 +269,16 @@ class DecodeAttention:
         return self._kept[key]
 
     def _merge(self, out: torch.Tensor, launch: Launch) -> None:
+        _launch_merge(*self._merge_arguments(out, launch))
+
+    def _merge_arguments(self, out: torch.Tensor, launch: Launch) -> Arguments:
         form = self.forms.merge if launch.rows > _FEW_ROWS else self.forms.merge_long
         key = (id(form), out.stride(0))
         if key not in self._kept:
             self._kept[key] = Form(OUT_STRIDE=out.stride(0), **form)
         grid = (-(-self.shape.num_heads // form["SOME_HEADS"]), launch.rows)
         tensors = (self._partial, self._sums, self._buffers.places, out)
-        _launch_merge(grid, tensors, (), (), self._kept[key])
+        return grid, tensors, (), (), self._kept[key]
 
 
 def _is_recorded(device: torch.device) -> bool:

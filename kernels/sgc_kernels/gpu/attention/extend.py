@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 
 from sgc_kernels.gpu.eight_bits import beside
-from sgc_kernels.gpu.launcher import Form, Launcher
+from sgc_kernels.gpu.launcher import Arguments, Form, Launcher, Prepared
 
 ITEM = 8  # int32 of an item: see `ITEM_FIELDS`
 ITEM_FIELDS = (
@@ -284,6 +285,28 @@ def attend_items(
         partials: float32 `[num_partials, num_heads, head_dim]`, the results of items that are
             not, and `[num_partials, num_heads]`, base-2 logarithms of their weights' sums.
     """
+    _launch_extend(
+        *_arguments(q, k_cache, v_cache, slots, items, tile, scale, window, out, partials)
+    )
+
+
+def prepared_items(*arguments: Any) -> Prepared:
+    """`attend_items`, to be called with caches like `k_cache` and `v_cache`."""
+    return _launch_extend.prepared(_arguments(*arguments), (1, 2))
+
+
+def _arguments(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    slots: torch.Tensor,
+    items: torch.Tensor,
+    tile: Tile,
+    scale: float,
+    window: int | None,
+    out: torch.Tensor,
+    partials: tuple[torch.Tensor, torch.Tensor],
+) -> Arguments:
     _, num_heads, head_dim = q.shape
     _, kv_heads, _ = k_cache.shape
     *q_strides, q_inner = q.stride()
@@ -293,7 +316,7 @@ def attend_items(
     assert tile.lines * kv_heads >= num_heads, "a tile must hold one token of a key head"
     wide = is_wide(k_cache, v_cache)
     exact = q.dtype == torch.float32
-    _launch_extend(
+    return (
         (items.shape[0] * kv_heads, 1),
         (q, k_cache, v_cache, slots, items, out, *partials),
         (scale * 1.4426950408889634, window or 0),
@@ -304,17 +327,11 @@ def attend_items(
 
 @functools.cache
 def _form(
-    tile: Tile,
-    num_heads: int,
-    kv_heads: int,
-    head_dim: int,
-    windowed: bool,
-    wide: bool,
-    exact: bool,
+    tile: Tile, heads: int, kv_heads: int, head_dim: int, windowed: bool, wide: bool, exact: bool
 ) -> Form:
     return Form(
         KV_HEADS=kv_heads,
-        GROUP=num_heads // kv_heads,
+        GROUP=heads // kv_heads,
         HEAD_DIM=head_dim,
         BLOCK_D=_power(head_dim),
         BLOCK_M=tile.lines,
@@ -338,9 +355,22 @@ def merge_partials(
         merges: `[num_merges, MERGE]` int32, a token each.
         out: `[T, num_heads, head_dim]` contiguous.
     """
+    _launch_merge(*_merge_arguments(partials, merges, out))
+
+
+def prepared_merge(
+    partials: tuple[torch.Tensor, torch.Tensor], merges: torch.Tensor, out: torch.Tensor
+) -> Prepared:
+    """`merge_partials`, to be called as it is."""
+    return _launch_merge.prepared(_merge_arguments(partials, merges, out), ())
+
+
+def _merge_arguments(
+    partials: tuple[torch.Tensor, torch.Tensor], merges: torch.Tensor, out: torch.Tensor
+) -> Arguments:
     _, num_heads, head_dim = out.shape
     form, programs = _merge_form(num_heads, head_dim)
-    _launch_merge((merges.shape[0], programs), (*partials, merges, out), (), (), form)
+    return (merges.shape[0], programs), (*partials, merges, out), (), (), form
 
 
 @functools.cache

@@ -9,6 +9,7 @@ stages; a stage is free again when both have read it.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import torch
 from triton.experimental import gluon
@@ -23,7 +24,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from sgc_kernels.gpu.attention.extend import Tile, is_wide
 from sgc_kernels.gpu.attention.hopper_ring import gather, next_stage
 from sgc_kernels.gpu.attention.parts import LOG2_E
-from sgc_kernels.gpu.launcher import Form, Launcher
+from sgc_kernels.gpu.launcher import Arguments, Form, Launcher, Prepared
 
 _DTYPES = (torch.bfloat16, torch.float16)
 _HEAD_DIMS = (64, 128)
@@ -31,7 +32,6 @@ _HEAD_DIMS = (64, 128)
 # gathers; with fewer than 56 the addresses of 128 keys do not fit.
 _MULTIPLY, _GATHER = 224, 56
 _ALL = 168  # what the kernel is compiled with before it divides them
-
 # A tile's rows are two halves, one for each warpgroup that multiplies.
 _HALF = gl.constexpr(64)
 _NOTHING = gl.constexpr(-1.0e30)  # below every score, and finite: differences of it are no NaN
@@ -349,16 +349,34 @@ def attend_items(
     partials: tuple[torch.Tensor, torch.Tensor],
 ) -> None:
     """As `extend.attend_items`, for items of tiles of 128 lines, none of them empty."""
-    _, num_heads, head_dim = q.shape
-    _, kv_heads, _ = k_cache.shape
+    _launch(*_arguments(q, k_cache, v_cache, slots, items, tile, scale, window, out, partials))
+
+
+def prepared_items(*arguments: Any) -> Prepared:
+    """As `extend.prepared_items`."""
+    return _launch.prepared(_arguments(*arguments), (1, 2))
+
+
+def _arguments(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    slots: torch.Tensor,
+    items: torch.Tensor,
+    tile: Tile,
+    scale: float,
+    window: int | None,
+    out: torch.Tensor,
+    partials: tuple[torch.Tensor, torch.Tensor],
+) -> Arguments:
+    num_heads, kv_heads, head_dim = q.shape[1], k_cache.shape[1], q.shape[2]
     assert tile.lines == 2 * _HALF.value, "a tile has 128 lines"
-    wide = is_wide(k_cache, v_cache)
-    _launch(
+    return (
         (items.shape[0] * kv_heads, 1),
         (q, k_cache, v_cache, slots, items, out, *partials),
         (scale * LOG2_E, window or 0),
         (*q.stride()[:2], *k_cache.stride()[:2], *v_cache.stride()[:2]),
-        _form(tile, num_heads, kv_heads, head_dim, window is not None, wide),
+        _form(tile, num_heads, kv_heads, head_dim, window is not None, is_wide(k_cache, v_cache)),
     )
 
 
