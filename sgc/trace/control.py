@@ -32,6 +32,23 @@ class DeadPath(BaseException):
     """Every path through a call has failed: what follows it is never reached."""
 
 
+_OWN = frozenset(
+    f"sgc.trace.{name}"
+    for name in "control context counts facts joining joining_streams log ownership region "
+    "snapshot symbol unroll withs".split()
+)
+
+
+def _check_own(error: Exception) -> None:
+    """Let no fault of the tracer pass for an error of the program."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    if frame is not None and frame.tb_frame.f_globals.get("__name__") in _OWN:
+        shown = f"{type(error).__name__}: {error}"
+        raise refuse(f"the tracer failed ({shown}); this is a fault of sgc, report it") from error
+
+
 class Scope:
     """A construct that paths leave.
 
@@ -180,6 +197,7 @@ class Control:
     def fail(self, error: Exception) -> None:
         """Record that the present path ends with an error."""
         trace = self.trace
+        _check_own(error)
         if trace.guards:
             raise refuse(
                 f"{type(error).__name__} is raised on one path inside of a `try` (line "

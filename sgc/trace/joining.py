@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace.containers import is_object
+from sgc.trace.emit import RETURN_SLOT
 from sgc.trace.env import Env
 from sgc.trace.facts import SCALARS, distinct, same_constant
 from sgc.trace.form import Form, common_form
@@ -112,6 +113,8 @@ class Join:
         found: dict[str, Any] = {}
         for name in dict.fromkeys(name for content in contents for name in content):
             values = [content.get(name, MISSING) for content in contents]
+            if name == RETURN_SLOT:
+                values = [None if value is MISSING else value for value in values]
             is_lost = any(value is MISSING for value in values)
             found[name] = Poison(missing(name)) if is_lost else self.value(values, name)
         return found
@@ -259,16 +262,20 @@ def unset_attribute(name: str) -> str:
 
 def aliased(name: str) -> str:
     return (
-        f"`{name}` is a list that has another name too on one path, and another list on the other; "
+        f"{_shown(name)} is a list that has another name too on one path, and another list on the other; "
         f"copy it on both (list(...) or dict(...))"
     )
 
 
 def differs(name: str) -> str:
     return (
-        f"`{name}` is a different stream, function or object on each path; move the use into the "
+        f"{_shown(name)} is a different stream, function or object on each path; move the use into the "
         "arms, or order the branches with sort or max and a key"
     )
+
+
+def _shown(name: str) -> str:
+    return "the return value" if name == RETURN_SLOT else f"`{name}`"
 
 
 def _is_same(a: Any, b: Any) -> bool:

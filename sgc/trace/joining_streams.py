@@ -72,7 +72,7 @@ def _union(values: list[dict[Any, Any]]) -> dict[Any, Any]:
     for value in values:
         for key, nodes in value.items():
             old = found.get(key)
-            found[key] = tuple(dict.fromkeys((*old, *nodes))) if old and nodes else nodes
+            found[key] = tuple(dict.fromkeys((*old, *nodes))) if old and nodes else nodes or old
     return found
 
 

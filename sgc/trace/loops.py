@@ -23,7 +23,7 @@ from sgc.trace.region import Region
 from sgc.trace.snapshot import Snapshot
 from sgc.trace.stream import may_be_unset
 from sgc.trace.symbol import Poison, Spread, Symbol
-from sgc_ir.graph import Graph, Param, Ref
+from sgc_ir.graph import Graph, Param
 from sgc_ir.ops import Op
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class _Loop:
             "item_params": tuple(f"item{i}" for i in range(len(self.leaves))),
             "index_param": "index",
             "captures": dict(region.captures),
-            **self._after(region),
+            **self.outer.after(self._used(region)),
         }
         node = trace.node(
             Op.LOOP, attrs, body=graph, source=self.place, may_fail=self.base.has_effects
@@ -180,7 +180,7 @@ class _Loop:
         self.outer.passes[node] = self.length
         trace.log.touch(self.outer)
         for key in self._used(region):
-            self.outer.order[key] = node
+            self.outer.order[key] = (node,)
             self.outer.touched[key] = None
         loop = Symbol(self.outer, node, Form("list", form))
         self._leave_streams(region)
@@ -205,11 +205,6 @@ class _Loop:
     def _used(self, region: Region) -> list[Any]:
         """What keeps its program order across loops: forks, and calls of tools with effects."""
         return [*region.touched, *(key for key in region.order if key not in region.touched)]
-
-    def _after(self, region: Region) -> dict[str, Any]:
-        order = self.outer.order
-        last = max((order[key] for key in self._used(region) if key in order), default=None)
-        return {} if last is None else {"after": Ref(last)}
 
     def _leave_values(self, loop: Symbol) -> Symbol | None:
         """Restore what the passes changed, and give the lists what was appended."""

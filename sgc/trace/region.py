@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -54,7 +54,8 @@ class Region:
         self._captured: dict[tuple[int, int], int] = {}  # outer symbol -> Argument node here
         self.reads: dict[tuple[Any, ...], Symbol] = {}  # variable reads that can be shared
         self.iterators: list[tuple[Any, Arms]] = []  # made in this region, and under what
-        self.order: dict[Any, int] = {}  # fork, or "calls" -> last Loop or Call that used it
+        # fork, or "calls" -> last Loop or Call that used it (on each path that led here)
+        self.order: dict[Any, tuple[int, ...]] = {}
         self.touched: dict[Any, None] = {}  # forks that are used here
         self.index: Symbol | None = None  # pass number, in the body of a loop
         self.passes: dict[int, Length] = {}  # Loop node -> number of its passes
@@ -78,7 +79,8 @@ class Region:
         body: Graph | None = None,
     ) -> int:
         """Append a node; gives its id. `attrs` hold operands of this region."""
-        control = None if op in _ALWAYS else self.token
+        is_sure = op in _ALWAYS and not attrs.get("append")
+        control = None if is_sure else self.token
         node = Node(len(self.nodes), op, stream, dict(attrs), source, control, body)
         for ref in node.refs():
             assert ref.node < node.id, f"operand {ref} of node {node.id} is not earlier"
@@ -162,6 +164,22 @@ class Region:
     def is_pass_number(self, symbol: Symbol) -> bool:
         """Whether `symbol` is the number of the pass, so that each pass has another value."""
         return self.index is not None and symbol.key == self.index.key
+
+    def after(self, keys: Iterable[Any]) -> dict[str, Any]:
+        """The attribute that keeps program order behind the last nodes of some kinds."""
+        nodes = sorted({node for key in keys for node in self.order.get(key, ())})
+        last = [node for node in nodes if not self._is_before(node, nodes)]
+        if not last:
+            return {}
+        return {"after": Ref(last[0]) if len(last) == 1 else tuple(map(Ref, last))}
+
+    def _is_before(self, node: int, nodes: list[int]) -> bool:
+        """Whether a later one of `nodes` has waited for `node`."""
+        arms = self.tokens.of_node(self.nodes[node])
+        return any(
+            later > node and self.tokens.covers(self.tokens.of_node(self.nodes[later]), arms)
+            for later in nodes
+        )
 
     # -- undoing ----------------------------------------------------------------------------------
 

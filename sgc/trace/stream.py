@@ -87,7 +87,7 @@ class Stream:
         self.variables: dict[str, Any] = {}
         self.inherited: dict[str, Any] = {}
         self.counts: dict[str, Count] = {"g": ZERO, "f": ZERO, "c": ZERO}
-        self.unnamed = 0
+        self.unnamed: int | None = 0
         self.stored: dict[str, None] = {}  # `set` variables that the runtime's stream has too
         trace.streams.append(self)
 
@@ -233,6 +233,11 @@ class Stream:
     def next_name(self) -> str:
         """Name of the next unnamed gen or select."""
         self.trace.log.touch(self)
+        if self.unnamed is None:
+            raise refuse(
+                "an unnamed gen or select behind arms or passes that made other numbers of them; "
+                "give it a name"
+            )
         self.unnamed += 1
         return f"_{self.unnamed}"
 

@@ -20,7 +20,7 @@ from sgc.trace.state import TracedState
 from sgc.trace.stream import Stream, may_be_unset
 from sgc.trace.symbol import Symbol, is_mark, is_stream
 from sgc_ir.errors import InputError
-from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Param, Ref
+from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Param
 from sgc_ir.ops import Op
 from sgc_ir.types import check_value
 from sgc_runtime.executor.tools import own_copy
@@ -293,18 +293,12 @@ class Driver:
         if kwargs:
             attrs["kwargs"] = {name: trace.operand(value) for name, value in kwargs.items()}
         if tool.effect != "pure":
-            attrs |= after(trace.region, CALLS)
+            attrs |= trace.region.after([CALLS])
         node = trace.node(Op.CALL, attrs)
         if tool.effect != "pure":
             trace.log.touch(trace.region)
-            trace.region.order[CALLS] = node
+            trace.region.order[CALLS] = (node,)
         return Symbol(trace.region, node)
 
 
 CALLS = "calls"
-
-
-def after(region: Region, key: Any) -> dict[str, Any]:
-    """The attribute that keeps program order behind the last node of a kind."""
-    last = region.order.get(key)
-    return {} if last is None else {"after": Ref(last)}
