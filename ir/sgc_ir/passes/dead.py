@@ -89,11 +89,18 @@ class _Needs:
         self._outputs = program.outputs or ()
         self._effects = _graphs_with_effects(program)
         self._in_stream: dict[int, list[Node]] = {}
+        self._ends: dict[int, int] = {}  # RoleBegin -> the RoleEnd that follows
+        begins: dict[int, list[int]] = {}
         for node in self._nodes:
             self._in_stream.setdefault(node.stream, []).append(node)
+            if node.op is Op.ROLE_BEGIN:
+                begins.setdefault(node.stream, []).append(node.id)
+            elif node.op is Op.ROLE_END:
+                self._ends.update(dict.fromkeys(begins.pop(node.stream, ()), node.id))
         self.found: set[int] = set()
         self.joined: dict[int, set[str]] = {}
         self._left: list[Node] = []
+        self._seen: dict[int, int] = {}  # stream -> how many of its nodes were looked at
         self._add_roots()
         self._run()
         self._add_partial()
@@ -163,9 +170,7 @@ class _Needs:
         if node.appends or node.attrs.get("field") in _WHOLE:
             self._add_before(node.stream, node.id)
         if node.op is Op.ROLE_BEGIN:  # a turn that is opened is closed
-            behind = (n for n in self._in_stream[node.stream] if n.id > node.id)
-            ends = (n.id for n in behind if n.op is Op.ROLE_END)
-            self._add(next(ends, node.id))
+            self._add(self._ends.get(node.id, node.id))
         self._follow_streams(node)
 
     def _reads(self, node: Node) -> Iterator[Ref]:
@@ -210,11 +215,14 @@ class _Needs:
                 self._add_operand(node.attrs["vars"].get(name), name)
 
     def _add_before(self, stream: int, end: int) -> None:
-        for node in self._in_stream.get(stream, ()):
-            if node.id >= end:
-                break
+        """What a stream holds in front of node `end`; each node is looked at once."""
+        nodes, at = self._in_stream.get(stream, []), self._seen.get(stream, 0)
+        while at < len(nodes) and nodes[at].id < end:
+            node = nodes[at]
             if node.appends or (node.op is Op.EXPR and node.attrs["fn"] == "set"):
                 self._add(node.id)
+            at += 1
+        self._seen[stream] = at
 
     def _add_family(self, fork: int) -> None:
         for node in self._nodes:

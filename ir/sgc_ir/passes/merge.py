@@ -172,8 +172,13 @@ class _Merging:
         if not own or len(own) != len(others):
             return None
         pairs = list(zip(own, others, strict=True))
-        alike = all(self.same.get(old) == self.same.get(new, new) for old, new in pairs)
-        return pairs if alike and all(new < old for old, new in pairs) else None
+        return pairs if all(self._is_alike(old, new) for old, new in pairs) else None
+
+    def _is_alike(self, old: int, new: int) -> bool:
+        nodes = self._graph.nodes
+        if self.same.get(old) != self.same.get(new, new):
+            return False
+        return new < old and nodes[old].control == nodes[new].control
 
     def _read_as_a_whole(self) -> set[int]:
         """Branches whose text is appended by a join, or that a loop or a join asks by name."""
