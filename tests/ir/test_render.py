@@ -123,7 +123,7 @@ def test_edges_lead_down_and_every_effect_is_shown(program: Program) -> None:
             assert edge.target in box.items
             assert edge.source < edge.target
         shown |= {id(item.node) for item in box.items.values()}
-    silent = (Op.ARGUMENT, Op.VARIABLE, Op.EXPR, Op.GET_FORK_ITEM, Op.RETURN, Op.LOOP)
+    silent = (Op.ARGUMENT, Op.VARIABLE, Op.EXPR, Op.MERGE, Op.GET_FORK_ITEM, Op.RETURN, Op.LOOP)
     for node in all_nodes(program):
         if node.appends or node.op not in silent:
             assert id(node) in shown, node
@@ -163,6 +163,54 @@ def test_picture_of_the_judge_says_what_it_does() -> None:
         assert words in text
 
 
+BRANCHING = """
+program main
+
+graph main(xs) {
+  %0 = Select name="v" ordinal=0 choices=("a", "b")
+  %1 = Expr fn="==" args=(%0, "a")
+  %2 = Branch cond=%1
+  %3 = ConstantText if %2 text="one"
+  %4 = Gen if %2 name="w" ordinal=1
+  %5 = ConstantText if not %2 text="two"
+  %6 = Merge values=(%4, "none") tokens=((%2, True), (%2, False))
+  %7 = Expr fn="text" args=(%6,) append=True
+  %8 = Loop over=() item_params=() index_param="i" captures={} max=4 carried={"n": 0}
+      body main.loop(i, n) {
+    %0 = Argument name="n"
+    %1 = Gen name="x" ordinal=%0
+    %2 = Expr fn="+" args=(%0, 1)
+    %3 = Branch cond=%1
+    %4 = Merge values=(1, 0) tokens=((%3, True), (%3, False))
+    %5 = Return value=None vars={"n": %2} kind=%4
+  }
+  %9 = Variable name="n" of=%8 field="output"
+  %10 = Expr fn="text" args=(%9,) append=True
+  %11 = Return value=%6 vars={}
+}
+"""
+
+
+def test_arms_are_drawn_from_their_branch() -> None:
+    """One edge to what begins an arm; merged values stand in the labels of who uses them."""
+    program = parse_program(BRANCHING)
+    (main, _) = boxes(program)
+    arms = {(e.source, e.target, e.label) for e in main.edges if e.label}
+    assert arms == {(2, 3, "yes"), (2, 5, "no")}
+    labels = {at: " ".join(item.lines) for at, item in main.items.items()}
+    assert labels[2] == 'if v == "a"'
+    assert labels[7] == '{(w if v == "a" else "none")}'
+    assert main.items[8].box is not None
+    assert main.items[8].box.title == "for i, at most 4 passes, carrying n"
+    assert labels[10] == "{n}"
+    assert 6 not in labels
+    for layout in layouts(program):
+        geometry_is_clean(layout)
+    assert "-.->|yes|" in render(program, "mermaid")
+    assert 'label="no"' in render(program, "dot")
+    assert ">yes</text>" in render(program, "svg")
+
+
 def test_json_holds_every_node() -> None:
     program = essay_judge()
     data = json.loads(render(program, "json"))
@@ -196,7 +244,7 @@ MERMAID = [
     r" *end",
     rf' *{KEY}(?:\["{LABEL}"\]|\(\["{LABEL}"\]\)|\[\["{LABEL}"\]\]|\{{\{{"{LABEL}"\}}\}}'
     rf'|\("{LABEL}"\)|\{{"{LABEL}"\}})',
-    rf" *{KEY} (?:-->|-\.->) {KEY}",
+    rf" *{KEY} (?:-->|-\.->)(?:\|(?:yes|no)\|)? {KEY}",
 ]
 
 

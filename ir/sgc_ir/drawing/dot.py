@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sgc_ir.drawing.model import Box, Item, picture
+from sgc_ir.drawing.model import Box, Edge, Item, picture
 from sgc_ir.drawing.words import visible
 from sgc_ir.graph import Program
 from sgc_ir.ops import Op
@@ -14,6 +14,7 @@ _STYLES = {
     Op.SELECT: 'shape=box, style="rounded,filled", fillcolor="#dcebf7"',
     Op.CALL: "shape=component",
     Op.SUB_PROGRAM: "shape=component",
+    Op.BRANCH: "shape=diamond",
     Op.FORK: "shape=hexagon",
     Op.JOIN: "shape=hexagon",
     Op.GET_FORK_ITEM: "shape=plaintext",
@@ -42,7 +43,7 @@ def _box(box: Box, key: str, indent: str) -> Iterator[str]:
         yield from _item(item, indent + "  ")
     yield f"{indent}}}"
     for edge in box.edges:
-        yield f"{indent}{_edge(box, box.items[edge.source], box.items[edge.target], edge.kind)}"
+        yield f"{indent}{_edge(edge, box.items[edge.source], box.items[edge.target])}"
 
 
 def _item(item: Item, indent: str) -> Iterator[str]:
@@ -54,9 +55,11 @@ def _item(item: Item, indent: str) -> Iterator[str]:
     yield f"{indent}{item.key} [label={label}{', ' + style if style else ''}];"
 
 
-def _edge(box: Box, source: Item, target: Item, kind: str) -> str:
+def _edge(edge: Edge, source: Item, target: Item) -> str:
     """An edge to or from a loop ends at the border of its cluster."""
-    options = ["style=dashed"] if kind == "data" else []
+    options = ["style=dashed"] if edge.kind == "data" else []
+    if edge.label:
+        options.append(f"label={_quoted(edge.label)}")
     if source.box is not None:
         options.append(f"ltail={_quoted('cluster_' + source.key)}")
     if target.box is not None:

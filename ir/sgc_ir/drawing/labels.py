@@ -59,7 +59,8 @@ def _join_lines(view: View, node: Node) -> list[str]:
 
 
 def _loop_lines(view: View, node: Node) -> list[str]:
-    return wrap(walk_label(view, node), 60, 2)
+    carried = ", ".join(node.attrs.get("carried", {}))
+    return wrap(walk_label(view, node) + (f", carrying {carried}" if carried else ""), 60, 2)
 
 
 def _arguments_lines(view: View, node: Node) -> list[str]:
@@ -73,7 +74,12 @@ def _arguments_lines(view: View, node: Node) -> list[str]:
 
 
 def _return_lines(view: View, node: Node) -> list[str]:
-    return wrap(visible(f"return {value_label(view, node.attrs['value'])}"), lines=2)
+    attrs = node.attrs
+    lines = wrap(visible(f"return {value_label(view, attrs['value'])}"), lines=2)
+    if "kind" in attrs:
+        leaves = f"left if {value_label(view, attrs['kind'])}"
+        lines += wrap(visible(leaves), lines=1)
+    return lines
 
 
 _LINES: dict[Op, Callable[[View, Node], list[str]]] = {
@@ -96,9 +102,7 @@ _LINES: dict[Op, Callable[[View, Node], list[str]]] = {
         f"hint: {value_label(view, node.attrs['readers'])} readers"
     ],
     Op.BRANCH: lambda view, node: wrap(f"if {value_label(view, node.attrs['cond'])}", lines=2),
-    Op.MERGE: lambda view, node: wrap(
-        f"%{node.id} = one of {value_label(view, node.attrs['values'])}", lines=2
-    ),
+    Op.MERGE: lambda view, node: wrap(f"{_target(node)}{name_of(view, node)}", lines=2),
     Op.LOOP: _loop_lines,
     Op.RETURN: _return_lines,
 }

@@ -36,6 +36,7 @@ def _box(box: Box, key: str, indent: str) -> Iterator[str]:
     yield f"{indent}end"
     for edge in box.edges:
         arrow = "-->" if edge.kind == "order" else "-.->"
+        arrow += f"|{escaped(edge.label)}|" if edge.label else ""
         yield f"{indent}{box.items[edge.source].key} {arrow} {box.items[edge.target].key}"
 
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from sgc_ir.drawing.labels import node_lines
 from sgc_ir.drawing.values import View, body_view
 from sgc_ir.drawing.words import shorten, visible
-from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Program
+from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Program, Token
 from sgc_ir.ops import Op
 from sgc_ir.paths import captured_forks, node_path, stream_paths
 from sgc_ir.textform.printer import value_text
 
-_VALUES = (Op.ARGUMENT, Op.VARIABLE, Op.EXPR)
+_VALUES = (Op.ARGUMENT, Op.VARIABLE, Op.EXPR, Op.MERGE)
+_UNSHOWN = (Op.ARGUMENT, Op.VARIABLE, Op.MERGE)  # no items, even where nobody uses them
 MAX_TITLE_CELLS = 100
 
 
@@ -46,11 +47,13 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From one item to a later one; `kind` is order (of a stream) or data."""
+    """From one item to a later one; `kind` is order (of a stream) or data. From a branch to what
+    begins one of its arms, `label` says which."""
 
     source: int
     target: int
     kind: str
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ def _inlined(graph: Graph) -> set[int]:
     return {
         node.id
         for node in graph.nodes
-        if (_is_value(node) and (node.id in used or node.op in (Op.ARGUMENT, Op.VARIABLE)))
+        if (_is_value(node) and (node.id in used or node.op in _UNSHOWN))
         or (node.op is Op.GET_FORK_ITEM and node.id not in streams and node.id in used)
     }
 
@@ -135,7 +138,7 @@ def _is_value(node: Node) -> bool:
     if node.op is Op.LOOP and node.body is not None:
         inner = (Op.GET_FORK_ITEM, Op.RETURN)
         return all(_is_value(item) or item.op in inner for item in node.body.nodes)
-    if node.op is Op.EXPR and node.attrs["fn"] == "set":
+    if node.op is Op.EXPR and node.attrs["fn"] in ("set", "fail"):
         return False
     return node.op in _VALUES and not node.appends
 
@@ -158,14 +161,20 @@ def _edges(graph: Graph, items: dict[int, Item]) -> Iterator[Edge]:
     seen: set[tuple[int, int]] = set()
     for item in items.values():
         node = item.node
+        begins = node.control is not None
         if item.in_stream:
             before = last.get(item.lane)
             if node.op is Op.GET_FORK_ITEM:
                 before = node.attrs["fork"].node
             if before in items:
+                begins = node.control not in (None, graph.nodes[before].control)
                 seen.add((before, node.id))
                 yield Edge(before, node.id, "order")
             last[item.lane] = node.id
+        for source, label in _arms(graph, node.control) if begins else ():
+            if source in items and (source, node.id) not in seen:
+                seen.add((source, node.id))
+                yield Edge(source, node.id, "data", label)
         for source in sorted(_sources(graph, node, items)):
             inside = items[source].in_stream and items[source].lane == item.lane
             if node.op is Op.RETURN and inside:
@@ -174,6 +183,18 @@ def _edges(graph: Graph, items: dict[int, Item]) -> Iterator[Edge]:
                 seen.add((source, node.id))
                 opens = node.op is Op.LOOP and graph.nodes[source].op is Op.FORK
                 yield Edge(source, node.id, "order" if opens else "data")
+
+
+def _arms(graph: Graph, token: Token | None) -> Iterator[tuple[int, str]]:
+    """The branches on whose outcomes a token waits, each with the outcome."""
+    if token is None:
+        return
+    node, arm = graph.nodes[token[0]], token[1]
+    if node.op is Op.BRANCH:
+        yield node.id, "yes" if arm else "no"
+        return
+    for ref, outcome in node.attrs.get("tokens", ()):
+        yield from _arms(graph, (ref.node, outcome))
 
 
 def _sources(graph: Graph, node: Node, items: dict[int, Item]) -> set[int]:
@@ -187,8 +208,6 @@ def _sources(graph: Graph, node: Node, items: dict[int, Item]) -> set[int]:
 def _reached(graph: Graph, node: Node, items: dict[int, Item]) -> set[int]:
     found: set[int] = set()
     stack = [ref.node for ref in node.refs()]
-    if node.control is not None:
-        stack.append(node.control[0])
     visited: set[int] = set()
     while stack:
         at = stack.pop()

@@ -12,6 +12,7 @@ from sgc_ir.graph import Program
 from sgc_ir.ops import Op
 
 _SPACE = 20.0  # between boxes and around them
+_LABEL = 24.0  # from the beginning of an edge's label to its arrow
 _STYLE = """
     text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #24292f; }
     .detail { fill: #57606a; }
@@ -21,6 +22,7 @@ _STYLE = """
     .body { fill: #fbfbfc; stroke: #8c959f; stroke-dasharray: 5 3; }
     .frame { fill: #f8f5ec; stroke: #ddd5bd; }
     .node { fill: #ffffff; stroke: #b6bec7; }
+    .branch { fill: #fbf1dc; stroke: #c2a15a; }
     .call { fill: #e6f0fa; stroke: #6b93ba; }
     .fork { fill: #eef1ee; stroke: #8aa08a; }
     .plain { fill: #f3f4f6; stroke: #b6bec7; }
@@ -32,6 +34,7 @@ _CLASSES = {
     Op.SELECT: "call",
     Op.CALL: "call",
     Op.SUB_PROGRAM: "call",
+    Op.BRANCH: "branch",
     Op.FORK: "fork",
     Op.JOIN: "fork",
     Op.GET_FORK_ITEM: "fork",
@@ -105,7 +108,11 @@ def _place(place: Place, indent: str) -> Iterator[str]:
 
 def _line(path: Path, indent: str) -> str:
     points = " L".join(f"{x:.1f} {y:.1f}" for x, y in path.points)
-    return f'{indent}<path class="{path.edge.kind}" d="M{points}"/>'
+    line = f'{indent}<path class="{path.edge.kind}" d="M{points}"/>'
+    if not path.edge.label:
+        return line
+    x, y = path.points[-1]
+    return line + "\n" + _text(path.edge.label, x - _LABEL, y - 6, "role", indent)
 
 
 def _rect(

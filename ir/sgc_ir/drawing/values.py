@@ -95,6 +95,10 @@ def name_of(view: View, node: Node, depth: int = 0) -> str:
             return f"{attrs['tool']}(..)"
         case Op.SUB_PROGRAM:
             return f"{attrs['callee']}(..)"
+        case Op.BRANCH:
+            return value_label(view, attrs["cond"], depth)
+        case Op.MERGE if attrs["values"]:
+            return _merge_label(view, node, depth)
         case _:
             return f"%{node.id}"
 
@@ -109,6 +113,18 @@ def _branch_label(view: View, node: Node, depth: int) -> str:
     return shown if shown.startswith(f"{name}[") else f"{name}[{shown}]"
 
 
+def _merge_label(view: View, node: Node, depth: int) -> str:
+    """`a if cond else b` where the arms of one branch meet, else `a or b or c`."""
+    shown = [value_label(view, value, depth) for value in node.attrs["values"]]
+    tokens = node.attrs["tokens"]
+    arms = {arm: value for (_, arm), value in zip(tokens, shown, strict=True)}
+    at = {ref.node for ref, _ in tokens}
+    branch = view.graph.nodes[tokens[0][0].node]
+    if len(tokens) == 2 and len(at) == 1 and len(arms) == 2:
+        return f"({arms[True]} if {name_of(view, branch, depth)} else {arms[False]})"
+    return f"({' or '.join(shown)})"
+
+
 def _loop_label(view: View, node: Node, body: Graph, depth: int) -> str:
     inner = body_view(view, node, body)
     value = value_label(inner, body.nodes[-1].attrs["value"], depth)
@@ -119,12 +135,16 @@ def walk_label(view: View, node: Node, depth: int = 0) -> str:
     """`for x, y in zip(xs, ys)` of a Loop, or `for index over xs, ys` where the names of the
     items are made up."""
     index, items = node.attrs["index_param"], node.attrs["item_params"]
+    bound = f"at most {value_label(view, node.attrs['max'], depth)}" if "max" in node.attrs else ""
+    if not items:
+        return f"{f'for {index}, ' if index else ''}{bound} passes"
+    bound = f", {bound}" if bound else ""
     over = [value_label(view, value, depth) for value in node.attrs["over"]]
     if index and all(_MADE_UP.fullmatch(name) for name in items):
-        return f"for {index} over {', '.join(over)}"
+        return f"for {index} over {', '.join(over)}{bound}"
     names = ", ".join(([index] if index else []) + list(items))
     walked = f"zip({', '.join(over)})" if len(over) > 1 else ", ".join(over)
-    return f"for {names} in {f'enumerate({walked})' if index else walked}"
+    return f"for {names} in {f'enumerate({walked})' if index else walked}{bound}"
 
 
 def _ordinal(ordinal: Any) -> str:
@@ -138,7 +158,9 @@ def _variable_label(view: View, node: Node) -> str:
     owner = view.graph.nodes[node.attrs["of"].node]
     if owner.op in (Op.GET_FORK_ITEM, Op.SUB_PROGRAM):
         name = f"{name_of(view, owner, MAX_DEPTH)}.{name or field}"
-    return name if field in ("value", "item") or not name else f"{name}.{field}"
+    if field == "kind":
+        return "left"  # how the loop was left
+    return name if field in ("value", "item", "output") or not name else f"{name}.{field}"
 
 
 def _expr_label(
