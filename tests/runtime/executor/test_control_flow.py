@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 from typing import Any
 
 import pytest
@@ -9,10 +11,16 @@ from support.executor import prompts, run_graph
 
 from sgc_ir.errors import GenerationError, ProgramError
 from sgc_ir.graph import Program
+from sgc_ir.params import SamplingParams
 from sgc_ir.text import parse_program
 from sgc_runtime.backends.scripted import ScriptedBackend
+from sgc_runtime.executor.backend import RunDefaults
+from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.event import Event
+from sgc_runtime.executor.graph_executor import execute
+from sgc_runtime.executor.loop import run_sync
 from sgc_runtime.executor.node_stats import NodeTable
+from sgc_runtime.executor.state import FinishedState
 
 SLOW = 0.15
 
@@ -403,3 +411,97 @@ def test_tokens_of_dead_calls_are_no_longer_expected() -> None:
 
     run_graph(graph, Watching(lambda *_: "x"))
     assert expected == [111, 1, 0]
+
+
+PENDING = program(
+    """
+  %0 = Fork ordinal=0 width=2
+  %1 = GetForkItem fork=%0 index=0
+  %2 = GetForkItem fork=%0 index=1
+  %3 = ConstantText in %1 text="s"
+  %4 = Gen in %1 name="v" ordinal=0
+  %5 = Branch cond=%4
+  %6 = Gen in %2 if %5 name="w" ordinal=0
+  %7 = Fork in %2 if %5 ordinal=0 width=2
+  %8 = GetForkItem in %2 if %5 fork=%7 index=0
+  %9 = Gen in %8 if %5 name="w" ordinal=0
+  %10 = Merge values=(%9, "none") tokens=((%5, True), (%5, False))
+  %11 = Loop over=() item_params=() index_param="i" captures={"w": %10} max=3
+      carried={"n": 0} body b(i, w, n) {
+    %0 = Argument name="i"
+    %1 = Argument name="w"
+    %2 = Expr fn="text" args=(%1,) append=True
+    %3 = Gen name="x" ordinal=%0
+    %4 = Branch cond=%3
+    %5 = ConstantText if %4 text="!"
+    %6 = Return value=%3 vars={"n": %3} kind=0
+  }
+  %12 = Gen name="end" ordinal=9
+  %13 = SubProgram if not %5 callee="sub" args={"x": %10} ordinal=0
+  %14 = Return value=%12 vars={"w": %10}
+""",
+    more="""
+graph sub(x) {
+  %0 = Argument append=True name="x"
+  %1 = Gen name="v" ordinal=0
+  %2 = Return value=%1 vars={"v": %1}
+}
+""",
+)
+
+
+@pytest.mark.parametrize("how", ["cancel", "expire"])
+def test_a_row_ends_while_a_predicate_is_open(how: str) -> None:
+    backend = ScriptedBackend(lambda *_: "x", delay=lambda p: 60.0 if p == "s" else 0.0)
+
+    async def run() -> FinishedState:
+        ctx = RunContext(backend, RunDefaults(SamplingParams()))
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.02, (lambda: ctx.expire(0.02)) if how == "expire" else task().cancel)
+        return await execute(PENDING, {}, ctx)
+
+    def task() -> asyncio.Task[Any]:
+        found = asyncio.current_task()
+        assert found is not None
+        return found
+
+    if how == "cancel":
+        with pytest.raises(concurrent.futures.CancelledError):
+            run_sync(run())
+    else:
+        state = run_sync(run())
+        assert "longer than its deadline" in str(state.error())
+        with pytest.raises(GenerationError):
+            _ = state["w"]
+    assert order(backend) == ["f0[0]/g0"]
+
+
+def test_rows_of_one_program_run_side_by_side() -> None:
+    backend = ScriptedBackend(
+        lambda p, _: p[2:4], select=lambda p, _: [0.0, 1.0], delay=lambda p: (len(p) % 3) * 0.005
+    )
+    graph = program(
+        """
+  %0 = Argument append=True name="x"
+  %1 = Gen name="v" ordinal=0
+  %2 = Argument name="x"
+  %3 = Expr fn="in" args=("a", %2)
+  %4 = Expr fn="==" args=(%1, "bb")
+  %5 = Branch cond=%3
+  %6 = Branch if %5 cond=%4
+  %7 = Gen if %6 name="w" ordinal=1
+  %8 = Merge values=(%7, "not b", "not a")
+      tokens=((%6, True), (%6, False), (%5, False))
+  %9 = Return value=%8 vars={}
+""",
+        "x",
+    )
+    rows = ["aabb", "aacc", "bbbb", "aabb1", "cc"] * 4
+
+    async def run() -> list[FinishedState]:
+        contexts = [RunContext(backend, RunDefaults(SamplingParams()), row=i) for i in range(20)]
+        pairs = zip(rows, contexts, strict=True)
+        return list(await asyncio.gather(*[execute(graph, {"x": x}, ctx) for x, ctx in pairs]))
+
+    states = run_sync(run())
+    assert [state.value for state in states] == ["bb", "not b", "not a", "bb", "not a"] * 4
