@@ -88,7 +88,7 @@ def test_standing_aside_changes_nothing(
         assert call.summary == other.summary
         assert call.numbers == pytest.approx(other.numbers, abs=1e-3)
         assert "".join(call.pieces) == "".join(other.pieces)
-    assert cut_off["put off"] > 300
+    assert cut_off["put off"] > 200  # most tokens take no slice of time
     assert stats["aside_steps"] > 50
     assert (stats["retractions"] > 0) == ("reserve" in options)
 
