@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sgc_runtime.executor.state import FinishedState
 
 
-ROW_PASSES = ("rows", "fold", "texts")  # over the graph of a batch whose rows have values in common
+ROW_PASSES = ("rows", "fold", "prune", "texts")  # over the graph of a batch whose rows have values in common
 
 
 class CompiledProgram(Runnable):

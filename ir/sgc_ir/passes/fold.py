@@ -13,7 +13,7 @@ from typing import Any
 
 from sgc_ir.errors import SgcError
 from sgc_ir.expr import evaluate
-from sgc_ir.graph import Graph, Node, Program, Ref, map_refs
+from sgc_ir.graph import UNSET, Graph, Node, Program, Ref, map_refs
 from sgc_ir.ops import Op
 from sgc_ir.passes.base import Context, Notes, Report, each_graph
 from sgc_ir.passes.editor import Editor
@@ -38,6 +38,10 @@ def _fold(graph: Graph, notes: Notes) -> Graph:
         if node.op is not Op.EXPR or node.attrs["fn"] in _NEVER:
             continue
         attrs = _known_attrs(node.attrs, known)
+        if attrs["fn"] == "default" and attrs["args"][0] is UNSET and node.id not in named:
+            editor.replace_value(node.id, attrs["args"][1])
+            editor.drop(node.id)
+            continue
         found = _value(attrs)
         if found is not None:
             _fold_node(editor, node, found[0], node.id in named, notes)
@@ -61,6 +65,8 @@ def _known_attrs(attrs: Mapping[str, Any], known: Mapping[int, Any]) -> Mapping[
 def _value(attrs: Mapping[str, Any]) -> tuple[Any] | None:
     """What the expression gives in every run, or None where that is not known."""
     args, kwargs = attrs["args"], attrs.get("kwargs") or {}
+    if attrs["fn"] == "is_set" and args[0] is UNSET:
+        return (False,)
     if not is_plain((args, kwargs)):
         return None
     if attrs["fn"] in _IDENTITY and not all(a is None or type(a) is bool for a in args):

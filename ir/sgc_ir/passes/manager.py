@@ -34,6 +34,7 @@ PASSES: dict[str, Row] = {
     "rows": Row("rows", True, "put arguments in that are the same in every row"),
     "dead": Row("dead", True, "leave out what no declared output needs"),
     "fold": Row("fold", True, "evaluate expressions of constants"),
+    "prune": Row("prune", True, "leave out arms whose condition is a constant"),
     "texts": Row("texts", True, "merge constant texts that follow each other"),
     "merge": Row("merge", False, "run equal calls once"),
     "reorder": Row("reorder", False, "move instructions in front of what differs by row"),

@@ -13,8 +13,11 @@ from sgc_ir.ops import Op
 # choices and the like fail the row, and no graph).
 _BY_VALUE: dict[Op, tuple[str, ...]] = {
     Op.EXPR: ("args", "kwargs"),
-    Op.CALL: ("args", "kwargs"),
-    Op.SUB_PROGRAM: ("args",),
+    Op.CALL: ("args", "kwargs", "ordinal"),
+    Op.SUB_PROGRAM: ("args", "ordinal"),
+    Op.GEN: ("ordinal",),
+    Op.SELECT: ("ordinal",),
+    Op.FORK: ("ordinal",),
     Op.BRANCH: ("cond",),
     Op.MERGE: ("values",),
     Op.LOOP: ("carried",),
@@ -22,20 +25,32 @@ _BY_VALUE: dict[Op, tuple[str, ...]] = {
 }
 
 
-def named_nodes(graph: Graph) -> set[int]:
+def named_nodes(graph: Graph, of_tokens: bool = True) -> set[int]:
     """Nodes that cannot be replaced by their value: writers, forks, what loops walk or capture,
-    tokens, streams, parameters of calls."""
+    streams, parameters of calls, and `of_tokens` those under whose tokens others run."""
     found: set[int] = set()
     for node in graph.nodes:
         plain = _BY_VALUE.get(node.op, ())
         for name, value in node.attrs.items():
-            if name not in plain:
+            if name not in plain and (of_tokens or name != "tokens"):
                 found |= {ref.node for ref in iter_refs(value)}
-        if node.control is not None:
+        if of_tokens and node.control is not None:
             found.add(node.control[0])
         if node.stream >= 0:
             found.add(node.stream)
     return found
+
+
+def takes_unset(node: Node, name: str) -> bool:
+    """Whether an attribute may read what is unset; see `sgc_ir.verify_control`."""
+    match node.op:
+        case Op.MERGE | Op.LOOP:
+            return name in ("values", "carried")
+        case Op.RETURN:
+            return name == "vars"
+        case Op.EXPR:
+            return name == "args" and node.attrs["fn"] in ("is_set", "default")
+    return False
 
 
 def with_values(node: Node, value: Callable[[Ref], Any]) -> dict[str, Any]:
