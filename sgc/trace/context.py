@@ -90,6 +90,7 @@ class Trace:
         may_fail: bool | None = None,
         body: Graph | None = None,
         source: Source | None = None,
+        stream_id: int | None = None,
     ) -> int:
         """Record a node of `stream` (by default the current one); attributes are operands."""
         where = region if region is not None else self.region
@@ -98,7 +99,8 @@ class Trace:
             self.check_read()
         self._check_size()
         owner = stream if stream is not None else self.stream
-        stream_id = owner.opener if owner.region is where else ROOT_STREAM
+        if stream_id is None:
+            stream_id = owner.opener if owner.region is where else ROOT_STREAM
         place = source if source is not None else here()
         return where.add(op, attrs, stream_id, place, body)
 

@@ -221,7 +221,7 @@ class BranchStream(Stream):
         if not self.is_pass or self.family.unnamed is None:
             raise refuse("an unnamed gen or select in one branch of many; give it a name")
         self.trace.log.touch(self)
-        self.unnamed += 1
+        self.unnamed = (self.unnamed or 0) + 1
         return f"_{self.family.unnamed + self.unnamed}"
 
     def write(self, name: str, entry: Any) -> None:

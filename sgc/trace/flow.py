@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace.control import DeadPath
-from sgc.trace.emit import BREAK, CONTINUE, RETURN, RETURN_SLOT
+from sgc.trace.emit import BREAK, RETURN, RETURN_SLOT
 from sgc.trace.env import Env, Frame
 from sgc.trace.family import RunTimeForks
 from sgc.trace.generator import TracedGenerator, comprehension
-from sgc.trace.log import Path
-from sgc.trace.loops import run_loop
+from sgc.trace.loops import run_walk
 from sgc.trace.operand import holds_spread
 from sgc.trace.ownership import MISSING
 from sgc.trace.patterns import matches
@@ -127,29 +126,33 @@ class Flow:
     def for_(self, iterable: Any, body: Body, other: Body | None) -> Any:
         walk = as_walk(self.trace, iterable)
         if walk is not None:
-            self.each(walk, body)
-            return other() if other is not None else None
+            return self._walk(walk, body, other)
         return unroll_for(self, iterable, body, other)
 
+    def _walk(self, walk: Walk, body: Body, other: Body | None) -> Any:
+        """`for` over run-time values: what follows depends on how the loop ended."""
+        kind = run_walk(self.trace, walk, body, gives_value=False, codes=True)[1]
+
+        def ended() -> Any:
+            if other is None:
+                return None
+            return self.if_(self.trace.runtime.compare("==", kind, 1), None, other)
+
+        return self.if_(self.trace.runtime.compare("==", kind, 2), lambda: RETURN, ended)
+
+    def over(self, walk: Walk, body: Body) -> Any:
+        """A stretch of run-time length in a list that is iterated; gives the flow code."""
+        kind = run_walk(self.trace, walk, body, gives_value=False, codes=True)[1]
+        broken = self.trace.runtime.compare("==", kind, 1)
+        return self.if_(
+            self.trace.runtime.compare("==", kind, 2),
+            lambda: RETURN,
+            lambda: self.if_(broken, lambda: BREAK, None),
+        )
+
     def each(self, walk: Walk, body: Body) -> None:
-        """A loop over run-time values whose passes leave no value."""
-
-        def one_pass(item: Any) -> None:
-            control = self.trace.control
-            with control.scope(BREAK, CONTINUE, RETURN) as scope:
-                code = control.guarded(body, item)
-                if code in (BREAK, RETURN) or scope.waiting[BREAK] or scope.waiting[RETURN]:
-                    raise refuse(
-                        "`break` or `return` in a loop over run-time values is not compiled yet; "
-                        'loop over constants, or run it with mode="interpreted"'
-                    )
-                if not scope.is_left:
-                    return
-                falls: list[Path] = []
-                control.end(code, falls, scope.depth)
-                control.join([*scope.waiting[CONTINUE], *falls], scope.frame)
-
-        run_loop(self.trace, walk, one_pass, gives_value=False)
+        """A loop over run-time values that nothing leaves and whose passes leave no value."""
+        run_walk(self.trace, walk, body, gives_value=False, codes=True)
 
     def walked(self, value: Any) -> Walk:
         """A run-time value as a walk."""

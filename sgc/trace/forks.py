@@ -40,6 +40,7 @@ class StaticForks:
 
     def __init__(self, parent: Stream, node: int, branches: list[TracedState]) -> None:
         self._parent = parent
+        self._region = parent.trace.region
         self._node = node
         self._branches = tuple(branches)
         self._is_joined = False
@@ -47,7 +48,7 @@ class StaticForks:
     @property
     def made_by(self) -> tuple[Region, int]:
         """The graph and the node of the fork."""
-        return self._parent.region, self._node
+        return self._region, self._node
 
     @property
     def trace(self) -> Trace:
@@ -97,6 +98,8 @@ class StaticForks:
         """Merge the branches into the parent."""
         check_mode(mode, self._is_joined)
         self._parent.check_open()
+        if self._region is not self.trace.region:
+            raise refuse("a fork from outside of the loop over run-time values is joined in a pass")
         log = self.trace.log
         log.touch(self)
         self._is_joined = True

@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.trace.containers import is_object
 from sgc.trace.counts import ZERO, Count
+from sgc.trace.emit import BREAK, CONTINUE, RETURN
 from sgc.trace.env import Env
 from sgc.trace.family import BranchStream, RunTimeForks, entry_form
 from sgc.trace.form import INT, UNKNOWN, Form
+from sgc.trace.log import Path
 from sgc.trace.operand import form_of
 from sgc.trace.operand import walk as walk_values
-from sgc.trace.refusal import here, refuse
+from sgc.trace.refusal import Refusal, here, place_of, refuse
 from sgc.trace.region import Region
 from sgc.trace.snapshot import Snapshot
 from sgc.trace.stream import may_be_unset
 from sgc.trace.symbol import Poison, Spread, Symbol
+from sgc_ir.errors import CompileError
 from sgc_ir.graph import Graph, Param
 from sgc_ir.ops import Op
 
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from sgc.trace.walk import Walk
 
 _MAX_TRACES = 16
-_KINDS = ("g", "f", "c")  # counters of the stream around a loop that its passes may move
+KINDS = ("g", "f", "c")  # counters of the stream around a loop that its passes may move
 
 
 def run_loop(
@@ -41,10 +44,76 @@ def run_loop(
 
     Gives the list of what `body` returned, or None when it gives no value.
     """
-    return _Loop(trace, walk, body, gives_value).run()
+    return run_walk(trace, walk, body, gives_value, codes=False)[0]
 
 
-class _Loop:
+def run_walk(
+    trace: Trace, walk: Walk, body: Callable[[Any], Any], gives_value: bool, codes: bool
+) -> tuple[Symbol | None, Any]:
+    """The same, and how the loop ended: 0, or a run-time value (1 by break, 2 by return).
+
+    With `codes` the body gives flow codes. Passes that hand nothing on are tried first.
+    """
+    try:
+        return _traced(trace, walk, body, gives_value, codes)
+    except CompileError:
+        raise
+    except Exception as error:
+        if not trace.control.is_open:
+            raise
+        place = place_of(error.__traceback__)
+        raise CompileError(
+            f"{type(error).__name__} in each pass of a loop: {' '.join(str(error).split())}",
+            place.file,
+            place.line,
+        ) from error
+
+
+def _traced(
+    trace: Trace, walk: Walk, body: Callable[[Any], Any], gives_value: bool, codes: bool
+) -> tuple[Symbol | None, Any]:
+    from sgc.trace.carried import CarriedLoop
+
+    plain = Loop(trace, walk, _without_exits(trace, body) if codes else body, gives_value)
+    try:
+        value = plain.run()
+    except Refusal as refusal:
+        first: Refusal | None = refusal
+    else:
+        first = None
+        if not plain.hands_on():
+            return value, 0
+    plain.base.restore()
+    loop = CarriedLoop(trace, walk, body, gives_value, codes)
+    try:
+        value = loop.run()
+    except Refusal:
+        loop.base.restore()
+        if first is not None:
+            raise
+        return plain.run(), 0
+    return value, loop.kind
+
+
+def _without_exits(trace: Trace, body: Callable[[Any], Any]) -> Callable[[Any], None]:
+    """A body that no path leaves; refuses one that some do."""
+
+    def one_pass(item: Any) -> None:
+        control = trace.control
+        with control.scope(BREAK, CONTINUE, RETURN) as scope:
+            code = control.guarded(body, item)
+            if code in (BREAK, RETURN) or scope.waiting[BREAK] or scope.waiting[RETURN]:
+                raise refuse("`break` or `return` in a loop over run-time values")
+            if not scope.is_left:
+                return
+            falls: list[Path] = []
+            control.end(code, falls, scope.depth)
+            control.join([*scope.waiting[CONTINUE], *falls], scope.frame)
+
+    return one_pass
+
+
+class Loop:
     def __init__(
         self, trace: Trace, walk: Walk, body: Callable[[Any], Any], gives_value: bool
     ) -> None:
@@ -58,11 +127,11 @@ class _Loop:
         over = [trace.operand(_walked(leaf.value)) for leaf in self.leaves]
         self.over = tuple(over)
         self.length = walk.length()
-        for kind in _KINDS:
+        for kind in KINDS:
             trace.stream.load(kind)
         self.base = Snapshot(trace)
-        self.start = {kind: trace.stream.counts[kind] for kind in _KINDS}
-        self.strides = dict.fromkeys(_KINDS, ZERO)
+        self.start = {kind: trace.stream.counts[kind] for kind in KINDS}
+        self.strides = dict.fromkeys(KINDS, ZERO)
         self.poisoned: set[tuple[int, str]] = set()  # id of an environment, and a name in it
         self.slots: list[tuple[Env, str]] = []
         self.lists: list[list[Any]] = []
@@ -76,6 +145,10 @@ class _Loop:
                 return self._finish(region)
         raise self.refuse("its passes depend on each other in a way that is not compiled")
 
+    def hands_on(self) -> bool:
+        """Whether passes change what was there before, which is poisoned now."""
+        return any(name in self.base.content(env) for env, name in self.slots)
+
     def refuse(self, reason: str) -> BaseException:
         return refuse(f"loop over run-time values: {reason}", place=self.place)
 
@@ -85,11 +158,12 @@ class _Loop:
         trace = self.trace
         region = Region(trace, f"{self.outer.name}.loop", self.place, self.outer)
         region.index = region.argument(Param("index"), INT)
+        region.root_stream = trace.stream
         self._poison()
         passed = Count.of(region.index)
-        for kind in _KINDS:
+        for kind in KINDS:
             trace.stream.counts[kind] = self.start[kind] + passed * self.strides[kind]
-        self.begin = {kind: trace.stream.counts[kind] for kind in _KINDS}
+        self.begin = {kind: trace.stream.counts[kind] for kind in KINDS}
         with trace.inside(region):
             items = {
                 id(leaf): leaf.declare(region, f"item{i}") for i, leaf in enumerate(self.leaves)
@@ -101,9 +175,8 @@ class _Loop:
         line = self.place.line
         for env, name in self.slots:
             env.slots[name] = Poison(
-                f"`{name}` changes from pass to pass of the loop at line {line} over run-time "
-                "values, and such carried state is not compiled yet; collect the values with one "
-                "append a pass, or use join, sum or a comprehension"
+                f"`{name}` is first set in a pass of the loop at line {line}, of which there may "
+                "be none, or is read before a pass sets it; set it before the loop"
             )
         for items in self.lists:
             items[:] = [
@@ -118,7 +191,7 @@ class _Loop:
         before = len(self.slots), len(self.lists)
         for container, key in list(self.base.changes()):
             self._note_change(container, key)
-        strides = {kind: self._stride(region, kind) for kind in _KINDS}
+        strides = {kind: self._stride(region, kind) for kind in KINDS}
         settled = before == (len(self.slots), len(self.lists)) and strides == self.strides
         self.strides = strides
         return settled
@@ -195,12 +268,15 @@ class _Loop:
                 self._check_appended(items, items[:1])
                 raise self.refuse("a list from outside is replaced in its passes")
             found.append([items[1]] if type(items[1]) is Spread else items[1])
-        if self.base.knows(found):
+        self._check_fresh(found)
+        return found[0] if len(found) == 1 else tuple(found) or None
+
+    def _check_fresh(self, value: Any) -> None:
+        if self.base.knows(value):
             raise self.refuse(
                 "each pass gives the same list or object from outside, so that a later change of "
                 "one would show in all; give a copy, list(...)"
             )
-        return found[0] if len(found) == 1 else tuple(found) or None
 
     def _used(self, region: Region) -> list[Any]:
         """What keeps its program order across loops: forks, and calls of tools with effects."""
@@ -233,7 +309,7 @@ class _Loop:
     def _leave_streams(self, region: Region) -> None:
         stream = self.trace.stream
         self.trace.log.touch(stream)
-        for kind in _KINDS:
+        for kind in KINDS:
             stream.counts[kind] = self.start[kind]
             if self.strides[kind] != ZERO:
                 total = Count.of(self._num_passes()) * self.strides[kind]
@@ -241,6 +317,9 @@ class _Loop:
                 if isinstance(stream, BranchStream) and not stream.is_pass:
                     self.trace.log.touch(stream.family)
                     stream.family.partial.append((("==", stream.index), kind, total))
+        self._leave_families(region)
+
+    def _leave_families(self, region: Region) -> None:
         for branch in list(self.trace.streams):
             if isinstance(branch, BranchStream) and branch.region is region and branch.is_dirty:
                 self._leave_branch(branch, region)

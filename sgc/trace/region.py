@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from sgc.trace.form import Form
 from sgc.trace.refusal import here, refuse
 from sgc.trace.symbol import Symbol
-from sgc_ir.graph import Graph, Node, Param, Ref, Source, Token
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Param, Ref, Source, Token
 from sgc_ir.ops import Op
 from sgc_ir.tokens import Arms, Tokens
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
     from sgc.trace.lengths import Length
+    from sgc.trace.stream import Stream
 
 _NUMBERS = count()
 _ALWAYS = (Op.ARGUMENT, Op.MERGE)  # run under no token of their own
@@ -39,6 +40,9 @@ class Region:
         self.name = name
         self.place = place
         self.parent = parent
+        self.root_stream: Any = None  # the stream around a loop, in its body
+        self.may_append = False  # whether passes may append to streams from outside
+        self.appended = False  # and whether they do
         self.number = next(_NUMBERS)
         self.nodes: list[Node] = []
         self.token: Token | None = None
@@ -154,6 +158,15 @@ class Region:
             node = self.add(Op.ARGUMENT, {"name": name}, -1, self.place)
             self._captured[symbol.key] = node
         return Ref(node)
+
+    def stream_id(self, stream: Stream) -> int:
+        """`Node.stream` of what appends to a stream of this graph or of one around it."""
+        if stream.region is self:
+            return stream.opener
+        self.appended = True
+        if stream is self.root_stream:
+            return ROOT_STREAM
+        return self.lift(Symbol(stream.region, stream.opener)).node
 
     def origin(self, node: int) -> tuple[Region, int] | None:
         """Where the captured value of an Argument comes from, one region further out."""

@@ -32,7 +32,7 @@ class Snapshot:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._containers = contents(roots(trace))
-        self._streams = [(s, _fields(s, _stream_fields(s))) for s in trace.streams]
+        self.streams = [(s, _fields(s, _stream_fields(s))) for s in trace.streams]
         self._families = [(f, _fields(f, _FAMILY_FIELDS)) for f in trace.families]
         self._regions = [(r, r.mark()) for r in chain(trace)]
         self._counters = (trace.effects, trace.partials)
@@ -44,8 +44,8 @@ class Snapshot:
         trace = self._trace
         for value, content in self._containers.values():
             put_content(value, content)
-        del trace.streams[len(self._streams) :], trace.families[len(self._families) :]
-        for owner, fields in (*self._streams, *self._families):
+        del trace.streams[len(self.streams) :], trace.families[len(self._families) :]
+        for owner, fields in (*self.streams, *self._families):
             for name, value in fields.items():
                 setattr(owner, name, _copied(value))
         for region, mark in self._regions:

@@ -115,8 +115,11 @@ class Stream:
         """Refuse a change of a joined stream, or of one outside of the loop that is traced."""
         if self.is_joined:
             raise refuse("this branch was joined; append to the parent, or before the join")
-        if self.region is not self.trace.region:
-            raise refuse(OUTSIDE)
+        region = self.trace.region
+        while region is not self.region:
+            if not region.may_append or region.parent is None:
+                raise refuse(OUTSIDE)
+            region = region.parent
 
     def check_forkable(self) -> None:
         """Refuse a fork of a joined stream, or of one that is neither here nor around this loop."""
@@ -129,7 +132,8 @@ class Stream:
         """Record a node that changes this stream; attributes are operands already."""
         self.trace.effects += 1
         self.trace.log.touch(self)
-        return self.trace.node(op, attrs, self, may_fail=may_fail)
+        at = self.trace.region.stream_id(self)
+        return self.trace.node(op, attrs, self, may_fail=may_fail, stream_id=at)
 
     def append(self, x: Any) -> None:
         """`s += x`."""
@@ -200,9 +204,9 @@ class Stream:
         ordinal = self.take("g").lower(self.trace)
         variable = name if name is not None else self.next_name()
         node = self.add(op, {"name": variable, "ordinal": ordinal, **attrs})
-        self.region.writers.add(node)
-        self.region.note(node, _choices(attrs), form.kind == "str")
-        self.write(variable, Written(self.region, node, form))
+        self.trace.region.writers.add(node)
+        self.trace.region.note(node, _choices(attrs), form.kind == "str")
+        self.write(variable, Written(self.trace.region, node, form))
 
     def begin_role(self, role: str) -> None:
         """Open a turn."""
@@ -363,11 +367,17 @@ class Stream:
     def whole(self, field: str) -> Symbol:
         """The text or the messages at this point."""
         attrs: dict[str, Any] = {"name": field, "field": f"stream_{field}"}
-        if self._opener != ROOT_STREAM:
-            attrs["of"] = Ref(self.opener)
         self.trace.check_read()
-        node = self.trace.node(Op.VARIABLE, attrs, self, region=self.region, may_fail=False)
-        return Symbol(self.region, node, STR if field == "text" else Form("list"))
+        now, at = self.trace.region, self.opener
+        region = now if now is self.region or now.may_append else self.region
+        if region is not self.region:
+            at = region.stream_id(self)
+        if at != ROOT_STREAM:
+            attrs["of"] = Ref(at)
+        node = self.trace.node(
+            Op.VARIABLE, attrs, self, region=region, may_fail=False, stream_id=at
+        )
+        return Symbol(region, node, STR if field == "text" else Form("list"))
 
     def final_variables(self) -> dict[str, Any]:
         """Operands of all variables, for the Return. What a join of perhaps no branches made is

@@ -34,7 +34,10 @@ def unroll_for(flow: Flow, iterable: Any, body: Body, other: Body | None) -> Any
         for item in items:
             passes[1] += 1
             if type(item) is Spread:
-                flow.each(flow.walked(item.value), body)
+                rest = partial(flow.over, flow.walked(item.value), body)
+                code = _one_pass(control, rest)
+                if code:
+                    return _ended(control, scope, code, None)
                 continue
             code = _one_pass(control, partial(body, item))
             if code:

@@ -137,7 +137,9 @@ class BranchWriter:
 
     def _gen(self) -> None:
         name = f"g{next(self.numbers)}"
-        self.line(f"s += {self.string()} + sgc.gen('{name}', max_tokens={self.random.randint(1, 2)})")
+        self.line(
+            f"s += {self.string()} + sgc.gen('{name}', max_tokens={self.random.randint(1, 2)})"
+        )
         self.texts.append(f's["{name}"]')
 
     def _last(self) -> None:
@@ -189,7 +191,11 @@ class BranchWriter:
             self.inner(2)
 
     def _leave(self) -> None:
-        forms = [f"return {self.string()}, n0", "raise ValueError('bad')", f"n0 = int({self.string()})"]
+        forms = [
+            f"return {self.string()}, n0",
+            "raise ValueError('bad')",
+            f"n0 = int({self.string()})",
+        ]
         if self.loops:
             forms += ["break", "continue", "break", "continue"]
         self.line(f"if {self.condition()}:")
