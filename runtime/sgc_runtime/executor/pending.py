@@ -117,5 +117,5 @@ def fill_pending(pending: Pending, found: Any) -> None:
         found.forward(pending.value)
         found.then(lambda cell: pending.meta.take(cell if cell.error else Cell.of({})))
     else:
-        pending.value.set(found)
+        as_cell(found).forward(pending.value)  # a list may hold Cells
         pending.meta.set({})
