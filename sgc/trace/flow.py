@@ -143,12 +143,11 @@ class Flow:
     def over(self, walk: Walk, body: Body) -> Any:
         """A stretch of run-time length in a list that is iterated; gives the flow code."""
         kind = run_walk(self.trace, walk, body, gives_value=False, codes=True)[1]
-        broken = self.trace.runtime.compare("==", kind, 1)
-        return self.if_(
-            self.trace.runtime.compare("==", kind, 2),
-            lambda: RETURN,
-            lambda: self.if_(broken, lambda: BREAK, None),
-        )
+
+        def ended() -> Any:
+            return self.if_(self.trace.runtime.compare("==", kind, 1), lambda: BREAK, None)
+
+        return self.if_(self.trace.runtime.compare("==", kind, 2), lambda: RETURN, ended)
 
     def each(self, walk: Walk, body: Body) -> None:
         """A loop over run-time values that nothing leaves and whose passes leave no value."""

@@ -82,8 +82,10 @@ class Join:
     def _is_there(self, value: Any) -> bool:
         """Whether a stream or fork was made before the paths parted."""
         made = value.made_by if hasattr(value, "made_by") else None
-        if made is None or made[0] is not self.region or made[1] < 0:
+        if made is None or (made[0] is self.region and made[1] < 0):
             return True
+        if made[0] is not self.region:
+            return bool(made[0].encloses(self.region))
         tokens = self.region.tokens
         arms = tokens.of_node(self.region.nodes[made[1]])
         return all(tokens.covers(arms, path.arms) for path in self.paths)
@@ -208,7 +210,7 @@ class Join:
             operands = self.each(lambda i: self._operand(frozen[i]))
         except Refusal as refusal:
             is_plain = not any(is_stream(v) or callable(v) for v in values)
-            return Poison(refusal.error.reason if is_plain and len(values) < 2 else differs(name))
+            return Poison(refusal.error.reason if is_plain else differs(name))
         return rebuild(self.trace, self.merge(operands, frozen))
 
     def _conflicts(self, values: list[Any]) -> set[int]:
@@ -262,15 +264,15 @@ def unset_attribute(name: str) -> str:
 
 def aliased(name: str) -> str:
     return (
-        f"{_shown(name)} is a list that has another name too on one path, and another list on the other; "
-        f"copy it on both (list(...) or dict(...))"
+        f"{_shown(name)} is a list that has another name too on one path, and another list on the "
+        "other; copy it on both (list(...) or dict(...))"
     )
 
 
 def differs(name: str) -> str:
     return (
-        f"{_shown(name)} is a different stream, function or object on each path; move the use into the "
-        "arms, or order the branches with sort or max and a key"
+        f"{_shown(name)} is a different stream, function or object on each path; move the use into "
+        "the arms, or order the branches with sort or max and a key"
     )
 
 
