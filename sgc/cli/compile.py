@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,6 +17,7 @@ from sgc.cli.passes import (
     help_text,
     names_of,
 )
+from sgc.cli.reorder import ReorderOptions, reorder_options
 
 
 @click.command(short_help="Trace a program and write its graph.")
@@ -49,13 +51,7 @@ from sgc.cli.passes import (
     help="Pass `merge`: equal pure tool calls and equal sub-programs and branches without random "
     "sampling run once.",
 )
-@click.option(
-    "--reorder",
-    is_flag=True,
-    help="Pass `reorder`: move instructions in front of what differs by row, so that rows share "
-    "longer prefixes. It changes prompts; the artefact keeps the order as written, and says what "
-    "moved. Gains are counted in tokens with --tokenizer, else in words.",
-)
+@reorder_options
 @quiet_option("Say nothing when it worked.")
 @debug_option
 def command(
@@ -67,8 +63,8 @@ def command(
     explained: bool,
     outputs: str | None,
     merge: bool,
-    reorder: bool,
     quiet: bool,
+    **motion: Any,
 ) -> None:
     """Trace PROGRAM and write its graph to a file that runs without the program's source.
 
@@ -83,11 +79,14 @@ def command(
     from sgc.cli.values import parse_bindings
 
     values = parse_bindings(bind)
-    passes = chosen(listed, asked_for(outputs=outputs, merge=merge, reorder=reorder))
+    options = ReorderOptions(**motion)
+    passes = chosen(listed, asked_for(outputs, merge, options.reorder))
     declared = names_of(outputs)
     check_output(output, {"program": split_name(program)[0]})
     with notes_on_stderr(quiet):
-        compiled = compile_source(program, values, passes, context(passes, tokenizer), declared)
+        known = context(passes, tokenizer)
+        compiled = compile_source(program, values, passes, known, declared)
+        compiled = options.settle(compiled, known, quiet)
     check_outputs(compiled.graph, declared)
     if tokenizer is not None:
         from sgc.cli.prepare import prepare

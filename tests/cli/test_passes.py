@@ -118,3 +118,18 @@ def test_outputs_and_merge_leave_calls_out_and_list_them(sgc_cli: Sgc, tmp_path:
     result = sgc_cli("compile", f"{source}:pair", "-o", output, "--outputs", "one,nope")
     assert result.code == 2
     assert "--outputs: pair sets no variable 'nope'" in result.err
+
+
+def test_sample_rows_and_a_judge_test_the_new_order(sgc_cli: Sgc, tmp_path: Path) -> None:
+    source, output, rows = (tmp_path / name for name in ("judge.py", "judge.sgc", "rows.jsonl"))
+    source.write_text(JUDGE)
+    rows.write_text('{"essay": "one"}\n{"essay": "two"}\n')
+    flags = ["compile", source, "-o", output, "--reorder", "--reorder-rows", rows]
+    result = sgc_cli(*flags, "--reorder-bound", "0")
+    assert result.code == 0, result.err
+    assert "sgc: reorder: the outputs of 2 rows (0 selects, 2 gens) change by " in result.err
+    result = sgc_cli(*flags, "--reorder-judge")
+    assert "sgc: reorder: the judge model takes 1 of 1 moves for harmless" in result.err
+    result = sgc_cli("compile", source, "-o", output, "--reorder-judge")
+    assert result.code == 2
+    assert "there is no motion to test; add --reorder" in result.err

@@ -21,10 +21,12 @@ class Context:
 
     Attributes:
         arguments: arguments of the main graph whose value is the same in every row of the run.
+        refused: texts, slots as `{name}`, whose order must stay.
         count_tokens: tokens of a text; `unit` says what was counted.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    refused: frozenset[str] = frozenset()
     count_tokens: Callable[[str], int] = count_words
     unit: str = "words"
 

@@ -108,9 +108,9 @@ def _reorder(
             text = segment.text[block.start : block.stop].strip()
             remarks.append(notes.change(node, f"keeps {shown(text)}: {reason}"))
         gain = gain_of(segment, motion, context)
-        if not motion.blocks or gain < MIN_GAIN:
-            continue
         before = segment.shown
+        if not motion.blocks or gain < MIN_GAIN or before in context.refused:
+            continue
         edit = edited(segment, motion)
         _apply(editor, segment, edit)
         moved = [segment.text[b.start : b.stop].strip() for b in motion.blocks]
