@@ -8,11 +8,23 @@ Branch collapsed to the token of that Branch; None is the token that always arri
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 from sgc_ir.graph import Node, Ref, Token
 from sgc_ir.ops import Op
 
 Arms = frozenset[Token] | None  # canonical form
+
+
+class _Place(NamedTuple):
+    """Attributes:
+    depth: number of arms above. up: the next one above. far: one further above.
+    """
+
+    depth: int
+    up: Token
+    far: Token
 
 
 class Tokens:
@@ -21,11 +33,16 @@ class Tokens:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
         self._merges: dict[int, Arms] = {}
+        self._places: dict[Token, _Place] = {}
 
     def forget(self, end: int) -> None:
         """The nodes from `end` on are other ones now."""
         for node in [node for node in self._merges if node >= end]:
             del self._merges[node]
+        while self._places and next(reversed(self._places))[0] >= end:
+            self._places.popitem()
+        if any(at >= end for at, _ in self._places):
+            self._places.clear()
 
     def of(self, token: Token | None) -> Arms:
         """Canonical form of a token; it must exist."""
@@ -50,17 +67,19 @@ class Tokens:
             if part is None:
                 return None
             arms |= part
-        todo = sorted({at for at, _ in arms})
+        todo = [-at for at in {at for at, _ in arms}]
+        heapify(todo)
         while todo:  # the innermost Branch first: its token may complete another's arms
-            at = todo.pop()
-            if not {(at, True), (at, False)} <= arms:
+            at = -heappop(todo)
+            if (at, True) not in arms or (at, False) not in arms:
                 continue
             arms -= {(at, True), (at, False)}
             outer = self.of(self._nodes[at].control)
             if outer is None:
                 return None
             arms |= outer
-            todo = sorted({*todo, *(one for one, _ in outer)})
+            for one, _ in outer:
+                heappush(todo, -one)
         return frozenset(arms)
 
     def covers(self, have: Arms, need: Arms) -> bool:
@@ -69,20 +88,49 @@ class Tokens:
             return True
         if need is None:
             return False
-        first = min(at for at, _ in have)
-        return all(self._covers_arm(have, arm, first) for arm in need)
+        return all(self._covers_arm(have, arm) for arm in need)
 
-    def _covers_arm(self, have: frozenset[Token], arm: Token, first: int) -> bool:
-        while arm not in have:
-            if arm[0] < first:
-                return False
-            outer = self.of(self._nodes[arm[0]].control)
-            if outer is None:
-                return False
-            if len(outer) > 1:
-                return self.covers(have, outer)
-            (arm,) = outer
-        return True
+    def _covers_arm(self, have: frozenset[Token], arm: Token) -> bool:
+        """Whether one of `have` is the arm, or one under which its Branch runs."""
+        place = self._place(arm)
+        for other in have:
+            up = self._place(other)
+            if up.depth <= place.depth and self._above(arm, up.depth) == other:
+                return True
+        outer = self.of(self._nodes[self._above(arm, 0)[0]].control)
+        return outer is not None and self.covers(have, outer)
+
+    def _place(self, arm: Token) -> _Place:
+        """Where an arm stands in the tree of arms that run under one arm each."""
+        todo: list[Token] = []
+        above: Token | None = arm
+        while above is not None and above not in self._places:
+            todo.append(above)
+            above = self._outer(above)
+        while todo:
+            one = todo.pop()
+            above = self._outer(one)
+            self._places[one] = _Place(0, one, one) if above is None else self._below(above)
+        return self._places[arm]
+
+    def _outer(self, arm: Token) -> Token | None:
+        """The one arm under which the Branch of `arm` runs."""
+        outer = self.of(self._nodes[arm[0]].control)
+        return next(iter(outer)) if outer is not None and len(outer) == 1 else None
+
+    def _below(self, above: Token) -> _Place:
+        up = self._places[above]
+        far = self._places[up.far]
+        is_even = up.depth - far.depth == far.depth - self._places[far.far].depth
+        return _Place(up.depth + 1, above, far.far if is_even else above)
+
+    def _above(self, arm: Token, depth: int) -> Token:
+        """The arm above `arm` at a depth, in logarithmic time (Myers' skip links)."""
+        place = self._places[arm]
+        while place.depth > depth:
+            arm = place.far if self._places[place.far].depth >= depth else place.up
+            place = self._places[arm]
+        return arm
 
     def exclusive(self, one: Arms, other: Arms) -> bool:
         """Whether at most one of the two arrives."""

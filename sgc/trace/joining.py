@@ -233,8 +233,9 @@ class Join:
         self, operands: list[Any], values: Sequence[Any], forms: list[Form] | None = None
     ) -> Symbol:
         """A Merge node; those with the same operands are one."""
-        key = repr(operands)
-        found = self._merges.get(key)
+        is_plain = all(isinstance(o, Ref) or type(o) in SCALARS for o in operands)
+        key = repr(operands) if is_plain else ""
+        found = self._merges.get(key) if key else None
         if found is None:
             attrs = {"values": tuple(operands), "tokens": self.tokens}
             node = self.trace.node(Op.MERGE, attrs, may_fail=False)
