@@ -33,14 +33,21 @@ RUN_OPTIONS = {
         "--no-jump",
     ),
     *("--memory-share", "--attention", "--kv-dtype", "--deterministic", "--overlap", "--no-graphs"),
-    *("--graph-memory", "--max-graph-tokens", "--mixed-tokens", "--process", "--profile"),
+    *(
+        "--graph-memory",
+        "--max-graph-tokens",
+        "--mixed-tokens",
+        "--process",
+        "--profile",
+        "--no-reorder",
+    ),
 }
 
 
 def test_version_and_help(sgc_cli: Sgc) -> None:
     assert sgc_cli("--version").out == "sgc 0.1.0\n"
     shown = sgc_cli("--help").out
-    for command in ("compile", "inspect", "run", "models"):
+    for command in ("compile", "inspect", "diff", "run", "models"):
         assert command in shown
         assert sgc_cli(command, "--help").code == 0
         assert sgc_cli(command, "-h").out.startswith(f"Usage: sgc {command}")
