@@ -73,6 +73,8 @@ def test_any_mix_gives_what_each_gives_alone(mix: DeviceMix, seed: int, form: st
         patch.setattr(Slices, "_is_done", lambda *args: falls(*args))
         patch.setattr(Lookahead, "pays", property(lambda _: rng.random() < early))
         cancelled = run_mix(core, rng, asked)
+    # cuBLAS adds up in another order for other sizes of a step.
+    error = 1e-4 if mix.loaded.model.device.type == "cuda" else 1e-5
     for one, wanted in zip(asked, expected, strict=True):
         if one not in cancelled:
-            one.answer().check(wanted)
+            one.answer().check(wanted, error)

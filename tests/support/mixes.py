@@ -76,9 +76,9 @@ class Answer:
     forced: list[bool] = field(default_factory=list)
     numbers: list[float] = field(default_factory=list)  # logarithms, which may be rounded otherwise
 
-    def check(self, other: Answer) -> None:
+    def check(self, other: Answer, error: float = 1e-5) -> None:
         assert replace(self, numbers=[]) == replace(other, numbers=[])
-        assert np.allclose(self.numbers, other.numbers, atol=1e-5)
+        assert np.allclose(self.numbers, other.numbers, atol=error)
 
 
 class Mix:

@@ -74,7 +74,12 @@ class Simulation:
         self.config = EngineConfig(kv_tokens=num_slots, **config)  # type: ignore[arg-type]
         self.cache = PrefixCache(num_slots, self.config.cache)
         self.metrics = Metrics()
-        self.scheduler = Scheduler(self.cache, self.config, self.metrics)
+        self.scheduler = Scheduler(
+            self.cache,
+            self.config,
+            self.metrics,
+            begins=lambda request: self.trie.add_prompt(request.prompt.copy()),
+        )
         self.trie = PromptTrie(10_000_000)
         self.started: list[Request] = []
         self.done: list[Request] = []
@@ -95,7 +100,6 @@ class Simulation:
     ) -> Request:
         request = make_request(prompt, max_new, instance=instance, more=more, prefix=prefix)
         assert self.scheduler.too_large(request) is None
-        self.trie.add_prompt(request.prompt.copy())
         self.scheduler.add(request)
         return request
 

@@ -66,7 +66,9 @@ class EngineCore:
         self.metrics = Metrics()
         self.trie = PromptTrie(config.stats_tokens)
         self.open: set[Request] = set()
-        self.scheduler = Scheduler(self.cache, config, self.metrics, runner.forget)
+        self.scheduler = Scheduler(
+            self.cache, config, self.metrics, runner.forget, self._count_prompt
+        )
         self._samples = Samples(
             runner,
             self.scheduler,
@@ -99,11 +101,14 @@ class EngineCore:
                 self._fail(request, BackendError(reason))
             return
         for request in requests:
-            if request.call_prompt:
-                prompt = request.tokens[: request.call_prompt].copy()
-                request.covered = self.trie.add_prompt(prompt)
-            if request.state is not State.DONE:
+            if request.state is State.DONE:  # without a step
+                self._count_prompt(request)
+            else:
                 self.scheduler.add(request)
+
+    def _count_prompt(self, request: Request) -> None:
+        if request.call_prompt:
+            request.covered = self.trie.add_prompt(request.tokens[: request.call_prompt].copy())
 
     def cancel(self, request: Request) -> None:
         """Drop a request of a call that gives no result; its slots are free at once and `on_done`

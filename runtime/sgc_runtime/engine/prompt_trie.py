@@ -14,7 +14,7 @@ class PromptTrie:
     """Counts positions that even a perfect cache would have to prefill.
 
     optimal_hit_rate = 1 - C / (sum of prompt tokens), with C = distinct positions of all prompts
-    that decode never made, plus 1 for each call that was wholly covered when it came (its last
+    that decode never made, plus 1 for each call that was wholly covered when it began (its last
     token is computed again for its logits).
 
     A call is one that gives a result: what was cancelled or failed is taken back.
@@ -32,7 +32,7 @@ class PromptTrie:
         self._full = False
 
     def add_prompt(self, ids: Ids) -> bool:
-        """A call comes with this prompt; whether it was wholly covered."""
+        """A call with this prompt begins; whether it is wholly covered."""
         self._prompt_tokens += len(ids)
         if not len(ids) or self._is_full(len(ids)):
             return False
@@ -45,7 +45,7 @@ class PromptTrie:
         return new == 0
 
     def take_back(self, ids: Ids, covered: bool) -> None:
-        """A call that came with this prompt, and was `covered` then, gives no result."""
+        """A call that began with this prompt, and was `covered` then, gives no result."""
         self._prompt_tokens -= len(ids)
         if not len(ids) or self._full:
             return

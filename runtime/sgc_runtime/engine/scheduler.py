@@ -55,6 +55,7 @@ class Scheduler:
 
     Args:
         forget: called with each request that leaves the flight.
+        begins: called with each request that begins for the first time, in that order.
     """
 
     def __init__(
@@ -63,9 +64,10 @@ class Scheduler:
         config: EngineConfig,
         metrics: Metrics,
         forget: Callable[[Request], None] = _ignore,
+        begins: Callable[[Request], object] = _ignore,
     ) -> None:
         self._cache, self._config, self._metrics = cache, config, metrics
-        self._forget = forget
+        self._forget, self._begins = forget, begins
         self.admission = Admission(cache, config)
         self.waiting = self.admission.waiting
         self.prefilling: list[Request] = []
@@ -196,6 +198,7 @@ class Scheduler:
         request.times.admit()
         if request.cached_tokens is None:
             request.cached_tokens = matched
+            self._begins(request)
         else:
             self._metrics.recomputed_tokens += max(0, request.num_lost - matched)
 

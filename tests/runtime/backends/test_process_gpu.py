@@ -16,6 +16,7 @@ import pytest
 from support.crash import PYTHONPATH
 from support.local import answers, prompts, run
 from support.processes import gone
+from support.whole_gpu import whole_gpu
 
 from sgc_ir.errors import BackendError
 from sgc_runtime.backends.engine_backend import engine_backend
@@ -53,6 +54,7 @@ def test_the_same_results(folder: Path) -> None:
     assert found["on"] == found["off"]
 
 
+@whole_gpu
 def test_memory_comes_back_however_it_ends(folder: Path) -> None:
     before = free_bytes()
     for how in ("close", "kill"):

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.model import Runner, saved, tiny_model
+from support.whole_gpu import whole_gpu
 
 from sgc_ir.errors import BackendError
 from sgc_runtime.engine.budgets import (
@@ -220,6 +221,7 @@ def test_rows_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.gpu
+@whole_gpu
 def test_a_trial_on_a_gpu(tmp_path: Path) -> None:
     loaded = load_model(saved(tiny_model("llama"), tmp_path), "bfloat16", "cuda")
     device, given = loaded.model.device, options()
