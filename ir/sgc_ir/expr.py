@@ -12,6 +12,7 @@ a few of our own:
     vote(values)   majority, first on ties                  str.format(template, args, kwargs)
     set(name, x)   x; the executor stores it in the stream's variables
     is_set(x)      whether x has a value                    default(x, d)  x, or d where it has none
+    dict_of_set(k, v ..)    the dict of those keys whose values are set
     fail(type, m)  raises the built-in exception of that name, else ProgramError "TYPE: m"
     typed(x, type, label)   x, or InputError "label: ..." where it is not of the type
     is_set(x)      False for UNSET                          default(x, d)  d where x is UNSET
@@ -112,6 +113,7 @@ FUNCTIONS: dict[str, Function] = {
     "typed": _row(ops.typed, 3, 3),
     "is_set": _row(ops.is_set, 1, 1, total=True),
     "default": _row(ops.default, 2, 2, total=True),
+    "dict_of_set": _row(ops.dict_of_set, 0, None),
     "fail": _row(ops.fail, 1, None),
     **{
         name: Function(
@@ -133,7 +135,7 @@ def check(fn: str, nargs: int, kwnames: Sequence[str] = ()) -> str | None:
     if nargs < row.low or (row.high is not None and nargs > row.high):
         shift = 1 if fn.startswith(".") else 0
         return f"{fn} takes {_count(row, shift)}, {nargs - shift} given"
-    if fn == "dict" and nargs % 2:
+    if fn in ("dict", "dict_of_set") and nargs % 2:
         return "dict takes keys and values alternating, the last value is missing"
     if row.keywords is not None:
         for name in kwnames:

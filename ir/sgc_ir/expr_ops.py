@@ -239,6 +239,11 @@ def is_set(value: Any) -> bool:
     return value is not UNSET
 
 
+def dict_of_set(*pairs: Any) -> dict[Any, Any]:
+    """`dict_of_set`: keys and values alternating, without those that are not set."""
+    return {pairs[i]: pairs[i + 1] for i in range(0, len(pairs), 2) if pairs[i + 1] is not UNSET}
+
+
 def default(value: Any, other: Any) -> Any:
     """`default`: the value, or `other` where there is none on the path that was taken."""
     return other if value is UNSET else value

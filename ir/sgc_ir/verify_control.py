@@ -96,7 +96,7 @@ def _may_pass(scope: Scope, node: Node, name: str) -> bool:
     if node.op is Op.RETURN:
         return name == "vars"
     if node.op is Op.EXPR and name == "args":
-        return node.attrs["fn"] in ("is_set", "default")
+        return node.attrs["fn"] in ("is_set", "default", "dict_of_set")
     return name in _PASSES_ON.get(node.op, ())
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.primitives import vote
+from sgc.trace.emit import BREAK
+from sgc.trace.env import Env, Frame
 from sgc.trace.family import RunTimeForks
 from sgc.trace.generator import TracedGenerator
 from sgc.trace.operand import holds_spread, holds_symbol
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from sgc.trace.context import Trace
 
 Handler = Callable[..., Any]
+_FOUND = "the answer of any or all"
 
 
 def _recorded(name: str) -> Handler:
@@ -128,14 +131,15 @@ def _map(trace: Trace, fn: Any, *values: Any) -> Any:
 
 
 def _filter(trace: Trace, fn: Any, values: Any) -> Any:
-    if as_walk(trace, values) is not None:
-        raise refuse(f"filter of a run-time list is not compiled yet; {BIND_ADVICE}")
+    item: list[Any] = [None]
 
-    def kept(item: Any) -> bool:
-        return trace.runtime.truth(item if fn is None else trace.runtime.call(fn, item))
+    def put(value: Any) -> None:
+        item[0] = value
 
-    made = (item for item in trace.runtime.iterate(values) if kept(item))
-    return trace.runtime.own_iterator(made)
+    def is_kept() -> Any:
+        return item[0] if fn is None else trace.runtime.call(fn, item[0])
+
+    return TracedGenerator(trace, ((None, put, (is_kept,)),), lambda: item[0], values)
 
 
 def _iter(trace: Trace, values: Any, *sentinel: Any) -> Any:
@@ -161,9 +165,33 @@ def _next(trace: Trace, iterator: Any, *default: Any) -> Any:
 
 def _any_all(fn: str) -> Handler:
     def call(trace: Trace, values: Any) -> Any:
+        if isinstance(values, TracedGenerator) and values.can_restart:
+            found, is_total = trace.runtime.tried(lambda: _Early(trace, fn).over(values.again()))
+            return found if is_total else _stopping(trace, fn, values)
         return _Early(trace, fn).over(values)
 
     return call
+
+
+def _stopping(trace: Trace, fn: str, values: TracedGenerator) -> Any:
+    """A loop that ends at the first element that decides."""
+    decides = fn == "any"
+    env = Env({_FOUND: not decides}, trace.log)
+
+    def found() -> int:
+        env[_FOUND] = decides
+        return BREAK
+
+    def one_pass(element: Any) -> Any:
+        arms = (found, None) if decides else (None, found)
+        return trace.runtime.if_(element, *arms)
+
+    trace.frames.append(Frame(None, env))
+    try:
+        trace.runtime.for_(values, one_pass, None)
+    finally:
+        trace.frames.pop()
+    return env[_FOUND]
 
 
 class _Early:

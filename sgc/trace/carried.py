@@ -8,25 +8,23 @@ after it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace.containers import is_object
 from sgc.trace.counts import Count
 from sgc.trace.emit import BREAK, CONTINUE, RETURN, RETURN_SLOT
+from sgc.trace.entries import Written, may_be_unset
 from sgc.trace.env import Env
 from sgc.trace.family import BranchStream, entry_form
 from sgc.trace.form import INT, LIST, UNKNOWN, Form, common_form
-from sgc.trace.log import Path, put_back, saved, undo
-from sgc.trace.loops import KINDS, Loop
-from sgc.trace.operand import form_of, rebuild
-from sgc.trace.operand import walk as walk_values
-from sgc.trace.refusal import Refusal
+from sgc.trace.log import Path, saved, undo
+from sgc.trace.loops import KINDS
+from sgc.trace.operand import form_of
 from sgc.trace.region import Region
-from sgc.trace.snapshot import contents, roots
-from sgc.trace.stream import Given, Stream, Written, may_be_unset
-from sgc.trace.symbol import Poison, Spread, Symbol
-from sgc_ir.graph import UNSET, Graph, Param, Ref
+from sgc.trace.slots import Slot, SlotLoop
+from sgc.trace.stream import Stream
+from sgc.trace.symbol import Symbol
+from sgc_ir.graph import Graph, Param, Ref
 from sgc_ir.ops import Op
 
 if TYPE_CHECKING:
@@ -38,24 +36,7 @@ _EXITS = {BREAK: 1, RETURN: 2}
 _KIND = "$kind"
 
 
-@dataclass
-class Slot:
-    """Attributes:
-    what: "item" of an environment, dict or object, "list", "variable" or "count".
-    name: parameter of the body.
-    entry: what the slot holds before the loop.
-    """
-
-    what: str
-    owner: Any
-    key: Any
-    name: str
-    entry: Any
-    form: Form
-    is_maybe: bool = False
-
-
-class CarriedLoop(Loop):
+class CarriedLoop(SlotLoop):
     """Attributes:
     kind: how the loop ends, a run-time value, or 0 where no pass leaves it.
     """
@@ -66,8 +47,6 @@ class CarriedLoop(Loop):
         super().__init__(trace, walk, body, gives_value)
         self.codes = codes
         self.kind: Any = 0
-        self.carried: dict[tuple[int, Any], Slot] = {}
-        self.lost: dict[tuple[int, Any], tuple[Any, Any, str]] = {}
         self.uneven: dict[int, Stream] = {}  # streams that count unnamed calls in passes
         self.moved: dict[tuple[int, str], Count] = {}  # strides of counters, by stream and kind
 
@@ -104,26 +83,6 @@ class CarriedLoop(Loop):
 
     def _strides_of(self, stream: Stream) -> list[tuple[str, Count]]:
         return [(kind, c) for (owner, kind), c in self.moved.items() if owner == id(stream)]
-
-    def _put(self, slot: Slot, region: Region, symbol: Symbol) -> None:
-        """Give a slot the value of a node: a parameter, or an output."""
-        if slot.what == "variable":
-            region.writers.add(symbol.node)
-            entry = Written(region, symbol.node, slot.form, slot.is_maybe, slot.is_maybe)
-            slot.owner.variables[slot.key] = entry
-        elif slot.what == "count":
-            slot.owner.counts[slot.key] = Count.of(symbol)
-        elif slot.what == "list":
-            put_back(slot.owner, [Spread(symbol)])
-        else:
-            value = rebuild(self.trace, symbol)
-            put_back(slot.owner, {**saved(slot.owner), slot.key: value})
-
-    def _lose(self, owner: Any, key: Any, why: str) -> None:
-        if type(owner) is list:
-            put_back(owner, [Poison(why)])
-        else:
-            put_back(owner, {**saved(owner), key: Poison(why)})
 
     def _run_pass(self, item: Any) -> None:
         if not self.codes:
@@ -162,6 +121,7 @@ class CarriedLoop(Loop):
         with self.trace.inside(region):
             for slot in list(self.carried.values()):
                 self._widen(slot)
+        self._lose_shared()
         return bool(before == self._state())
 
     def _state(self) -> Any:
@@ -208,47 +168,6 @@ class CarriedLoop(Loop):
             slot.form = Form("list", slot.form.item)
         self.carried[place] = slot
 
-    def _reason_against(self, value: Any, key: Any) -> str | None:
-        """Why a value cannot be carried, or None."""
-        if type(value) is Poison:
-            return value.why
-        name = key if isinstance(key, str) else "a value"
-        inner = [v for v in walk_values(value) if type(v) in (list, dict)]
-        if any(self._names(v) > 1 for v in inner):
-            return (
-                f"`{name}` is a list that has another name too where the loop at line "
-                f"{self.place.line} changes it; copy it (list(...) or dict(...))"
-            )
-        try:
-            self.trace.operand(value)
-        except Refusal as refusal:
-            return refusal.error.reason
-        return None
-
-    def _reason_against_end(self, value: Any, key: Any) -> str | None:
-        """The same for what a pass leaves in a slot."""
-        if self.base.knows(value):
-            name = key if isinstance(key, str) else "an item"
-            return (
-                f"`{name}` becomes a list from outside of the loop at line {self.place.line} in a "
-                "pass; copy it (list(...) or dict(...))"
-            )
-        if type(value) is Poison:
-            return value.why
-        try:
-            self.trace.operand(value)
-        except Refusal as refusal:
-            return refusal.error.reason
-        return None
-
-    def _names(self, value: Any) -> int:
-        """In how many places a container stands."""
-        found = 0
-        for _, content in contents(roots(self.trace)).values():
-            items = content.values() if isinstance(content, dict) else content
-            found += sum(item is value for item in items)
-        return found
-
     def _widen(self, slot: Slot) -> None:
         """Let the form of a slot hold for what a pass leaves in it, too."""
         if slot.what == "count":
@@ -266,15 +185,6 @@ class CarriedLoop(Loop):
             form = form_of(value)
         wide = common_form([slot.form, form]) if slot.form != form else form
         slot.form = Form("list", wide.item) if slot.what == "list" else _without_parts(wide)
-
-    def _value(self, slot: Slot) -> Any:
-        """What a slot holds now."""
-        if slot.what == "variable":
-            return slot.owner.variables[slot.key]
-        if slot.what == "count":
-            return slot.owner.counts[slot.key]
-        content = saved(slot.owner)
-        return content if slot.what == "list" else content[slot.key]
 
     def _note_stream(self, stream: Stream) -> None:
         header = self.header[id(stream)]
@@ -337,30 +247,6 @@ class CarriedLoop(Loop):
         loop = Symbol(self.outer, node, Form("list", form))
         self._leave(region, node)
         return loop if self.gives_value else None
-
-    def _operand(self, slot: Slot) -> Any:
-        """What a pass hands on."""
-        value = self._value(slot)
-        if slot.what == "count":
-            return value.lower(self.trace)
-        return self._writer(slot, value) if slot.what == "variable" else self.trace.operand(value)
-
-    def _writer(self, slot: Slot, entry: Any) -> Any:
-        if entry is None:
-            return UNSET
-        if isinstance(entry, Written):
-            return self.trace.region.lift(Symbol(entry.region, entry.node))
-        value = entry.value if isinstance(entry, Given) else None
-        if value is None and not isinstance(entry, Given):
-            value = slot.owner.value_of(slot.key, entry, "value")
-        return self.trace.operand(value)
-
-    def _entry(self, slot: Slot) -> Any:
-        if slot.what == "variable":
-            return self._writer(slot, slot.entry)
-        if slot.what == "count":
-            return slot.entry.lower(self.trace)
-        return self.trace.operand(slot.entry)
 
     def _node(self, region: Region) -> int:
         trace = self.trace

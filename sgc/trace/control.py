@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sgc.trace.emit import BREAK, CONTINUE, DEAD, FELL, RETURN
 from sgc.trace.env import Env
 from sgc.trace.log import Contents, Path, put_back, undo
-from sgc.trace.refusal import Refusal, refuse
+from sgc.trace.refusal import Refusal, here, place_of, refuse
 from sgc.trace.symbol import Poison, Symbol
 from sgc_ir.errors import CompileError
 from sgc_ir.ops import Op
@@ -201,7 +201,8 @@ class Control:
         if trace.guards:
             raise refuse(
                 f"{type(error).__name__} is raised on one path inside of a `try` (line "
-                f"{trace.guards[-1].line}), whose handlers would see it; move it out of the `try`"
+                f"{trace.guards[-1].line}), whose handlers would see it; move it out of the `try`",
+                place=place_of(error.__traceback__),
             ) from error
         name = type(error).__name__
         is_known = getattr(builtins, name, None) is type(error)
@@ -210,7 +211,9 @@ class Control:
             args = tuple(trace.operand(arg) for arg in error.args)
         except Refusal:
             args = (str(error),)
-        trace.node(Op.EXPR, {"fn": "fail", "args": (shown, *args)}, may_fail=True)
+        place = place_of(error.__traceback__)
+        attrs = {"fn": "fail", "args": (shown, *args)}
+        trace.node(Op.EXPR, attrs, may_fail=True, source=place if place.line else here())
 
     # -- if ---------------------------------------------------------------------------------------
 

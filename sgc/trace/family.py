@@ -10,19 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.lang.primitives import Primitive
 from sgc.trace.counts import ZERO, Count
+from sgc.trace.entries import Given, Written, check_gathered, may_be_unset
 from sgc.trace.form import UNKNOWN, Form
 from sgc.trace.lengths import Length, length_of, number_of
 from sgc.trace.operand import form_of, holds_spread
 from sgc.trace.refusal import refuse
 from sgc.trace.state import TracedState
-from sgc.trace.stream import (
-    OUTSIDE,
-    Given,
-    Stream,
-    Written,
-    check_gathered,
-    may_be_unset,
-)
+from sgc.trace.stream import OUTSIDE, Stream
 from sgc.trace.symbol import Symbol, is_mark
 from sgc_ir.graph import Ref
 from sgc_ir.ops import Op

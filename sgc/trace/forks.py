@@ -6,19 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.primitives import Primitive
+from sgc.trace.entries import Gathered, Written, check_gathered, may_be_unset
 from sgc.trace.family import Branch, Family, RunTimeForks, entry_form, may_be_list
 from sgc.trace.form import Form
 from sgc.trace.generator import materialize
 from sgc.trace.operand import holds_spread
 from sgc.trace.refusal import refuse
 from sgc.trace.state import TracedState
-from sgc.trace.stream import (
-    Gathered,
-    Stream,
-    Written,
-    check_gathered,
-    may_be_unset,
-)
+from sgc.trace.stream import Stream
 from sgc.trace.symbol import Symbol, is_mark
 from sgc_ir.graph import Ref
 from sgc_ir.ops import Op

@@ -40,6 +40,17 @@ class TracedGenerator:
         self._region = trace.region
         self._running: Iterator[Any] | None = None
 
+    @property
+    def can_restart(self) -> bool:
+        """Whether nothing has been consumed, and another one would give the same elements."""
+        is_fixed = type(self._first) in (list, tuple, range, str, dict, Symbol)
+        return self._running is None and is_fixed
+
+    def again(self) -> TracedGenerator:
+        """Another one of the same elements."""
+        stages = tuple((s.source, s.put, s.conditions) for s in self._stages)
+        return TracedGenerator(self._trace, stages, self._element, self._first)
+
     def elements(self) -> Iterator[Any]:
         """Each element; a Spread for those of a run-time list."""
         if self._running is None:
@@ -59,9 +70,12 @@ class TracedGenerator:
             return
         for item in trace.runtime.iterate(source):
             stage.put(item)
-            if not self._holds(stage):
+            holds = self._holds(stage)
+            if type(holds) is Symbol:
+                yield from trace.control.choose(holds, lambda: self._inner(depth), list)
+            elif not holds:
                 continue
-            if is_last:
+            elif is_last:
                 yield self._element()
             else:
                 yield from self._next(depth)
@@ -71,26 +85,35 @@ class TracedGenerator:
         assert source is not None, "only the first stage has its source evaluated"
         return self._run(depth + 1, source())
 
-    def _holds(self, stage: Stage) -> bool:
-        return all(self._trace.runtime.truth(condition()) for condition in stage.conditions)
+    def _inner(self, depth: int) -> list[Any]:
+        """The elements of one item of a stage."""
+        if depth + 1 == len(self._stages):
+            return [self._element()]
+        return list(self._next(depth))
+
+    def _holds(self, stage: Stage) -> Any:
+        return self._trace.runtime.both(*stage.conditions) if stage.conditions else True
 
     def _loop(self, depth: int, walk: Walk) -> Symbol | None:
         trace, stage = self._trace, self._stages[depth]
         is_last = depth + 1 == len(self._stages)
-        kept = [True]
+        kept: list[Any] = [True]
 
         def body(item: Any) -> Any:
             stage.put(item)
             kept[0] = self._holds(stage)
+            if type(kept[0]) is Symbol:
+                return trace.control.choose(kept[0], lambda: self._inner(depth), list)
             if not kept[0]:
                 return None
             return self._element() if is_last else list(self._next(depth))
 
         values = run_loop(trace, walk, body, gives_value=True)
         assert values is not None, "a loop that gives values has a value"
-        if not kept[0]:
+        if type(kept[0]) is not Symbol and not kept[0]:
             return None
-        return values if is_last else flattened(trace, values)
+        is_flat = is_last and type(kept[0]) is not Symbol
+        return values if is_flat else flattened(trace, values)
 
     def as_walk(self) -> Walk | None:
         """The walk that makes one element a pass, or None where Python iterates."""

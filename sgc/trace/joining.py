@@ -16,7 +16,7 @@ from sgc.trace.log import Contents, Path, put_back, undo
 from sgc.trace.operand import form_of, rebuild
 from sgc.trace.ownership import MISSING, Ownership, live
 from sgc.trace.refusal import Refusal, refuse
-from sgc.trace.symbol import Maybe, Poison, Spread, Symbol, is_stream
+from sgc.trace.symbol import Maybe, Poison, Spread, Symbol
 from sgc_ir.graph import UNSET, Ref
 from sgc_ir.ops import Op
 
@@ -209,7 +209,7 @@ class Join:
         try:
             operands = self.each(lambda i: self._operand(frozen[i]))
         except Refusal as refusal:
-            is_plain = not any(is_stream(v) or callable(v) for v in values)
+            is_plain = all(type(v) in (*SCALARS, Symbol, list, dict, tuple) for v in values)
             return Poison(refusal.error.reason if is_plain else differs(name))
         return rebuild(self.trace, self.merge(operands, frozen))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace.counts import Count
+from sgc.trace.entries import Given, Written, may_be_unset
 from sgc.trace.form import INT, Form, common_form
 from sgc.trace.operand import form_of
 from sgc.trace.refusal import refuse
-from sgc.trace.stream import Given, Stream, Written, may_be_unset
+from sgc.trace.stream import Stream
 from sgc.trace.symbol import Poison, Symbol
 from sgc_ir.graph import UNSET, Ref
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sgc.trace.containers import is_object
 from sgc.trace.counts import ZERO, Count
 from sgc.trace.emit import BREAK, CONTINUE, RETURN
+from sgc.trace.entries import may_be_unset
 from sgc.trace.env import Env
 from sgc.trace.family import BranchStream, RunTimeForks, entry_form
 from sgc.trace.form import INT, UNKNOWN, Form
@@ -23,7 +24,6 @@ from sgc.trace.operand import walk as walk_values
 from sgc.trace.refusal import Refusal, here, place_of, refuse
 from sgc.trace.region import Region
 from sgc.trace.snapshot import Snapshot
-from sgc.trace.stream import may_be_unset
 from sgc.trace.symbol import Poison, Spread, Symbol
 from sgc_ir.errors import CompileError
 from sgc_ir.graph import Graph, Param

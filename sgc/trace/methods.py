@@ -11,7 +11,7 @@ from sgc.trace.generator import TracedGenerator, materialize
 from sgc.trace.operand import holds_spread, holds_symbol
 from sgc.trace.ordering import sort_in_place
 from sgc.trace.refusal import refuse
-from sgc.trace.symbol import BIND_ADVICE, KEY, Poison, Spread, Symbol, is_mark, is_stream
+from sgc.trace.symbol import BIND_ADVICE, KEY, Maybe, Poison, Spread, Symbol, is_mark, is_stream
 from sgc.trace.walk import Walk
 from sgc_ir.expr_methods import METHODS
 
@@ -45,7 +45,21 @@ class Methods:
         if isinstance(owner, dict) and args and name in ("get", "pop", "setdefault"):
             if holds_symbol(args[0]):
                 raise refuse(KEY)
+            if type(owner.get(args[0])) is Maybe:
+                return self._maybe_entry(owner, name, *args)
         return self._other_method(owner, name, args, kwargs)
+
+    def _maybe_entry(self, owner: dict[Any, Any], name: str, key: Any, default: Any = None) -> Any:
+        """`get`, `setdefault` or `pop` of a key that is set on some paths only."""
+        entry, runtime = owner[key], self.trace.runtime
+        is_set = self.trace.expr("is_set", entry.value)
+        if name == "pop":
+            raise refuse("`.pop` of a key that is set on some paths only; set it before")
+        value = runtime.if_expression(is_set, entry.get, lambda: default)
+        if name == "setdefault":
+            self.trace.log.touch(owner)
+            owner[key] = value
+        return value
 
     def _other_method(
         self, owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -30,10 +30,22 @@ def operand(trace: Trace, value: Any, region: Region) -> Any:
     if kind is list or kind is tuple:
         return kind(operand(trace, v, region) for v in value)
     if kind is dict:
+        if any(type(v) is Maybe for v in value.values()):
+            return _dict_of_set(trace, value, region)
         return {_key(k): operand(trace, v, region) for k, v in value.items()}
     if kind is Poison or kind is Maybe:
         raise refuse(value.why if kind is Poison else Maybe._WHY)
     return _other(trace, value, region)
+
+
+def _dict_of_set(trace: Trace, value: dict[Any, Any], region: Region) -> Any:
+    """A dict some of whose keys are set on some paths only."""
+    args: list[Any] = []
+    for key, item in value.items():
+        inner = item.value if type(item) is Maybe else item
+        args += [_key(key), operand(trace, inner, region)]
+    attrs = {"fn": "dict_of_set", "args": tuple(args)}
+    return Ref(trace.node(Op.EXPR, attrs, region=region, may_fail=False))
 
 
 def _key(key: Any) -> Any:

@@ -266,7 +266,13 @@ class Operators:
         truth = self.trace.runtime.decide
         return self.if_expression(test, lambda: truth(a()), lambda: truth(b()))
 
-    def _on_trial(self, operand: Callable[[], Any], test: Symbol, outcome: bool) -> Any:
+    def tried(self, operand: Callable[[], Any]) -> tuple[Any, bool]:
+        """The value of something that cannot fail and does nothing, and True; else all is as
+        before, and False."""
+        value = self._on_trial(operand, None, True)
+        return value, value is not _FAILED
+
+    def _on_trial(self, operand: Callable[[], Any], test: Symbol | None, outcome: bool) -> Any:
         """Evaluate an operand that Python might skip; its value where it is plain data that cannot
         fail and does nothing, else _FAILED, and all is as before."""
         trace = self.trace
@@ -276,7 +282,8 @@ class Operators:
         with trace.log.frame() as frame:
             outside = trace.facts.outside
             trace.facts.outside = before[3] if outside is None else outside
-            trace.facts.assume(test, outcome)
+            if test is not None:
+                trace.facts.assume(test, outcome)
             trace.trials += 1
             try:
                 value = operand()

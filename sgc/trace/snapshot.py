@@ -73,6 +73,14 @@ class Snapshot:
         """The content of a container at the time of the snapshot."""
         return self._containers[id(value)][1]
 
+    def places(self, value: Any) -> int:
+        """In how many places a container stood."""
+        found = 0
+        for _, content in self._containers.values():
+            items = content.values() if isinstance(content, dict) else content
+            found += sum(item is value for item in items)
+        return found
+
     @property
     def has_effects(self) -> bool:
         """Whether nodes that do something, or may fail, were recorded since."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.primitives import (
@@ -16,14 +15,22 @@ from sgc.lang.primitives import (
     Video,
     check_name,
     parts_of,
-    refuse_block,
 )
 from sgc.trace.counts import ZERO, Count
-from sgc.trace.facts import BOTH, distinct
+from sgc.trace.entries import (
+    Gathered,
+    Given,
+    Written,
+    check_part,
+    choices_of,
+    may_be_unset,
+    variable_name,
+)
+from sgc.trace.facts import BOTH
 from sgc.trace.form import BOOL, STR, Form, common_form, form_of_gen
 from sgc.trace.operand import form_of, holds_symbol, is_data
 from sgc.trace.refusal import refuse
-from sgc.trace.symbol import Spread, Symbol, is_mark, is_stream
+from sgc.trace.symbol import Symbol
 from sgc_ir.graph import ROOT_STREAM, Ref
 from sgc_ir.ops import Op
 from sgc_ir.params import normalize
@@ -37,32 +44,6 @@ OUTSIDE = (
     "a stream from outside of the loop over run-time values is changed in its passes; build the "
     'text with "".join(...), or give each item a branch with s.fork_each(...)'
 )
-
-
-@dataclass(frozen=True)
-class Written:
-    """A variable whose value node `node` of `region` gives; `may_be_unset` where that depends on
-    the number of branches, which the run decides, or (`is_maybe`) on the path that was taken."""
-
-    region: Region
-    node: int
-    form: Form
-    may_be_unset: bool = False
-    is_maybe: bool = False
-
-
-@dataclass(frozen=True)
-class Given:
-    """A variable that `set` wrote."""
-
-    value: Any
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """A variable that `join` made of those of the branches."""
-
-    entries: tuple[Any, ...]
 
 
 class Stream:
@@ -140,7 +121,7 @@ class Stream:
         self.check_open()
         parts = parts_of(x) if isinstance(x, Primitive) else (x,)
         for part in parts:
-            _check_part(part, self.role)
+            check_part(part, self.role)
         for part in parts:
             self._append_part(part)
 
@@ -205,7 +186,7 @@ class Stream:
         variable = name if name is not None else self.next_name()
         node = self.add(op, {"name": variable, "ordinal": ordinal, **attrs})
         self.trace.region.writers.add(node)
-        self.trace.region.note(node, _choices(attrs), form.kind == "str")
+        self.trace.region.note(node, choices_of(attrs), form.kind == "str")
         self.write(variable, Written(self.trace.region, node, form))
 
     def begin_role(self, role: str) -> None:
@@ -279,7 +260,7 @@ class Stream:
 
     def read(self, name: Any, field: str = "value") -> Any:
         """Value or metadata of a variable. Refuses one that was never set."""
-        entry = self.entry(_name(name))
+        entry = self.entry(variable_name(name))
         if isinstance(entry, Written) and entry.is_maybe and not self._is_known(entry):
             raise refuse(
                 f"variable {name!r} is not set on every path; set it before, or use "
@@ -391,61 +372,3 @@ class Stream:
                 value = self.value_of(name, entry, "value")
             found[name] = self.trace.operand(value)
         return found
-
-
-def _choices(attrs: Mapping[str, Any]) -> Any:
-    """The values that a select or gen can give, where they are known and few."""
-    choices = attrs.get("choices")
-    if isinstance(choices, tuple | list) and attrs.get("n", 1) == 1:
-        return distinct(choices)
-    is_bool = attrs.get("dtype") in ("bool", bool) and attrs.get("n", 1) == 1
-    return BOTH if is_bool else None
-
-
-def may_be_unset(entry: Any) -> bool:
-    """Whether only the run says if the variable is set."""
-    return isinstance(entry, Written) and entry.may_be_unset
-
-
-def check_gathered(name: str, inherited: Any) -> None:
-    """Refuse a gather of a variable of which only the run can say whether the parent had it."""
-    if may_be_unset(inherited):
-        raise refuse(
-            f"variable {name!r} is written by branches, and whether their parent had it depends on "
-            "a number of branches that the run decides; choose another name"
-        )
-
-
-def _name(name: Any) -> str:
-    if is_mark(name):
-        raise refuse("the name of a variable is a run-time value; give a constant")
-    if not isinstance(name, str):
-        raise refuse(f"the name of a variable is {name!r}; give a string")
-    return name
-
-
-def _check_part(part: Any, role: str | None) -> None:
-    if is_mark(part):
-        if type(part) is Spread:
-            raise refuse("a part of a list is appended; append an item of it")
-        return
-    if isinstance(part, Role):
-        if role is not None:
-            raise refuse(f"{part.name}() inside of an open {role} turn; roles do not nest")
-        for inner in part.parts:
-            _check_part(inner, part.name)
-    elif not isinstance(part, Primitive):
-        _check_value(part)
-
-
-def _check_value(value: Any) -> None:
-    from sgc.trace.handle import TracedHandle
-
-    refuse_block(value)
-    if isinstance(value, TracedHandle):
-        raise refuse('a sub-program was appended; append its h["v"], h.text() or h.value')
-    if is_stream(value):
-        raise refuse('a branch was appended; append its f["v"] or f.text(), or join it')
-    if callable(value):
-        name = getattr(value, "__name__", repr(value))
-        raise refuse(f"{name} was appended, which is a function; append its result")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sgc.lang.function import ProgramSpec
 from sgc.trace.context import MAX_DEPTH
 from sgc.trace.control import DeadPath
+from sgc.trace.entries import may_be_unset
 from sgc.trace.family import entry_form
 from sgc.trace.form import UNKNOWN, Form, fits, form_of_annotation
 from sgc.trace.handle import TracedHandle
@@ -17,7 +18,7 @@ from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
 from sgc.trace.refusal import Refusal, refuse
 from sgc.trace.region import Region
 from sgc.trace.state import TracedState
-from sgc.trace.stream import Stream, may_be_unset
+from sgc.trace.stream import Stream
 from sgc.trace.symbol import Symbol, is_mark, is_stream
 from sgc_ir.errors import InputError
 from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Param

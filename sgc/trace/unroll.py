@@ -43,6 +43,7 @@ def unroll_for(flow: Flow, iterable: Any, body: Body, other: Body | None) -> Any
             if code:
                 _check_left(trace, scope, iterable, items)
                 return _ended(control, scope, code, None)
+        _check_left(trace, scope, iterable, items)
         return _ended(control, scope, None, other)
 
 

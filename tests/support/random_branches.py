@@ -91,7 +91,7 @@ class BranchWriter:
     def string(self) -> str:
         x, y = self.pick(self.texts), self.pick(self.texts)
         forms = [
-            x, f"{x} + '.'", f"f'{{{x}}}-{{{y}}}'", f"{x}.upper()", f"'-'.join(l0)", f"str({self.integer()})",
+            x, f"{x} + '.'", f"f'{{{x}}}-{{{y}}}'", f"{x}.upper()", "'-'.join(l0)", f"str({self.integer()})",
             f"({x} if {self.condition()} else {y})", f"({x} or {y})", f"({x} and {y})", f"{x}[:2]", "q",
             "box.value", "d0['k']", f"('long' if len({x}) > 2 else 'short')", f"d0.get('z', {x})",
         ]  # fmt: skip

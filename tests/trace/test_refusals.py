@@ -62,20 +62,122 @@ def sub(s, topic):
     s += topic + sgc.gen("v", max_tokens=1)
 
 
+@refused("`x` is not set on every path; set it before")
+def local_set_in_one_arm(s, p: bool):
+    if p:
+        x = "a"
+    s += x  # here
+
+
+@refused(r"variable 'v' is not set on every path; set it before, or use s.get\(.v., default\)")
+def variable_set_in_one_arm(s, p: bool):
+    if p:
+        s += sgc.gen("v")
+    s += s["v"]  # here
+
+
+@refused("`t` is a different stream, function or object on each path; move the use into the arms")
+def another_stream_on_each_path(s, p: bool):
+    forks = s.fork(2)
+    t = forks[0]
+    if p:
+        t = forks[1]
+    t += "x"  # here
+
+
+@refused("`out` is a list that has another name too on one path.*copy it on both")
+def alias_on_one_path(s, p: bool):
+    base: list[str] = []
+    out: list[str] = []
+    if p:
+        out = base
+    out.append("x")  # here
+    return base
+
+
+@refused(r"another chat turn is open on each path after this \(user or none\)")
+def turn_left_open_in_one_arm(s, p: bool):
+    turn = s.user()
+    if p:  # here
+        turn.__enter__()
+
+
+@refused("an unnamed gen or select behind arms.*give it a name")
+def unnamed_behind_uneven_arms(s, p: bool):
+    if p:
+        s += sgc.gen()
+    s += sgc.gen()  # here
+
+
+@refused("an iterator is used in one arm")
+def iterator_in_an_arm(s, p: bool):
+    it = iter(["a", "b"])
+    if p:
+        s += next(it)  # here
+
+
+@refused("an iterator that a loop has left on some paths only")
+def iterator_left_on_some_paths(s):
+    it = iter(["a", "b"])
+    for x in it:
+        s += x + sgc.gen("v")
+        if s["v"] == "yes":
+            break
+    return next(it)  # here
+
+
+@refused("a dict gets its keys in another order")
+def dict_in_another_order(s, p: bool):
+    d = {}
+    if p:  # here
+        d["a"] = d["b"] = 1
+    else:
+        d["b"] = d["a"] = 2
+
+
+@refused("a set has another content on each path")
+def set_changed_in_one_arm(s, p: bool):
+    seen = set()
+    if p:  # here
+        seen.add("a")
+
+
+@refused("ValueError is raised on one path inside of a `try`")
+def raise_in_an_arm_of_a_try(s, p: bool):
+    try:
+        if p:
+            raise ValueError("x")  # here
+    except ValueError:
+        return "caught"
+
+
+@refused("exit is code that is not compiled")
+def foreign_manager_left_on_some_paths(s, p: bool):
+    with io.StringIO():  # here
+        if p:
+            return "left"
+
+
+@refused("no bound on this loop; write `for _ in s")
+def while_on_a_generated_value(s):
+    s += sgc.gen("v")
+    while s["v"] != "yes":  # here
+        s += sgc.gen("v")
+
+
+@refused("`n` becomes a list from outside of the loop at line .*copy it")
+def list_from_outside_carried(s, xs: list[str]):
+    row: list[str] = []
+    n = ["first"]
+    for _ in xs:
+        n = row
+    return n  # here
+
+
 @refused(r"no bound on this loop; write `for _ in s\.loop\(max=N\)")
 def while_without_bound(s, x):
     while x < 3:  # here
         x += 1
-
-
-@refused("its truth is decided at run time")
-def filter_of_a_list(s, xs: list[str]):
-    return [x for x in xs if x]  # here
-
-
-@refused("filter of a run-time list")
-def filter_function_of_a_list(s, xs: list[str]):
-    return list(filter(None, xs))  # here
 
 
 @refused("`last` is first set in a pass of the loop at line .*set it before the loop")
@@ -341,11 +443,6 @@ def finally_around_a_read(s):
 @refused("is a different stream, function or object on each path")
 def primitive_as_an_arm(s, x: bool):
     s += sgc.gen("a") if x else sgc.gen("b")  # here
-
-
-@refused(r"`any` stops at the first element.*list\[int\]")
-def any_of_elements_that_may_fail(s, xs: list[str]):
-    return any(int(x) > 3 for x in xs)  # here
 
 
 @refused("`global COUNTS` is assigned")
