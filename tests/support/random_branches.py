@@ -1,6 +1,7 @@
 """Writes random programs with control flow on generated values: nested ifs, loops with exits,
 lists, dicts, objects, helpers, sub-programs, forks. The interpreter is the oracle."""
 
+# ruff: noqa: E501  (tables of program text)
 from __future__ import annotations
 
 import random
