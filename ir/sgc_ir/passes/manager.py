@@ -35,6 +35,7 @@ PASSES: dict[str, Row] = {
     "dead": Row("dead", True, "leave out what no declared output needs"),
     "fold": Row("fold", True, "evaluate expressions of constants"),
     "prune": Row("prune", True, "leave out arms whose condition is a constant"),
+    "hoist": Row("hoist", True, "run what both arms of a branch begin with before it"),
     "texts": Row("texts", True, "merge constant texts that follow each other"),
     "merge": Row("merge", False, "run equal calls once"),
     "reorder": Row("reorder", False, "move instructions in front of what differs by row"),
