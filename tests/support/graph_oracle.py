@@ -37,6 +37,7 @@ class Line:
     start: int = 0  # length of what a branch has from its parent
     error: Bad | None = None
     variables: dict[str, Any] = field(default_factory=dict)
+    inherited: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -282,36 +283,54 @@ class _Frame:
     def _fork(self, node: Node) -> Any:
         line = self.line(node)
         path = self._path(node, "f", self.operand(node.attrs["ordinal"]))
+        items = self.operand(node.attrs.get("items"))
+        if isinstance(items, Bad):
+            return items
         return [
-            Line(f"{path}[{i}]", line.text, len(line.text), line.error, dict(line.variables))
-            for i in range(node.attrs["width"])
+            Line(
+                f"{path}[{i}]",
+                line.text,
+                len(line.text),
+                line.error,
+                dict(line.variables),
+                frozenset(line.variables),
+            )
+            for i in range(node.attrs.get("width", 0) if items is None else len(items))
         ]
 
-    def _getforkitem(self, node: Node) -> Any:
-        return self.values[node.attrs["fork"].node][node.attrs["index"]]
-
-    _get_fork_item = _getforkitem
+    def _get_fork_item(self, node: Node) -> Any:
+        return self.operand(node.attrs["fork"])[self.operand(node.attrs["index"])]
 
     def _join(self, node: Node) -> Any:
-        branches: list[Line] = self.values[node.attrs["fork"].node]
+        branches: list[Line] = self.operand(node.attrs["fork"])
         line = self.line(node)
+        if isinstance(branches, Bad):
+            if node.attrs["mode"] == "append":
+                line.error = line.error or branches
+            return branches
         if node.attrs["mode"] == "append":
             line.error = line.error or next((b.error for b in branches if b.error), None)
             if line.error is None:
                 line.text += "".join(branch.text[branch.start :] for branch in branches)
             return None
         gathered: dict[str, Any] = {}
-        for name, writers in node.attrs["vars"].items():
-            found = [self.operand(writer) for writer in writers]
+        names = {n: 0 for b in branches for n in b.variables if n not in b.inherited}
+        for name in node.attrs.get("vars", names):
+            if "vars" in node.attrs:
+                found = [self.operand(writer) for writer in node.attrs["vars"][name]]
+            else:
+                found = [branch.variables.get(name, UNSET) for branch in branches]
             lacking = [i for i, value in enumerate(found) if value is UNSET]
             if lacking and len(lacking) < len(found):
-                return self.note(node, f"variable {name!r} is not set in {branches[lacking[0]]}")
+                return self.note(
+                    node, f"variable {name!r} is not set in branch {branches[lacking[0]].path}"
+                )
             if not lacking:
                 gathered[name] = _bad(found) or found
         line.variables.update(gathered)
         return gathered
 
-    def _subprogram(self, node: Node) -> Any:
+    def _sub_program(self, node: Node) -> Any:
         graph = self.program.graphs[node.attrs["callee"]]
         place = (*self.prefix, node.id)
         line = Line(self._path(node, "c", self.operand(node.attrs["ordinal"])))
@@ -321,8 +340,6 @@ class _Frame:
         )
         callee.run()
         return callee
-
-    _sub_program = _subprogram
 
     def _branch(self, node: Node) -> Any:
         cond = self.operand(node.attrs["cond"])
@@ -340,6 +357,7 @@ class _Frame:
         bad = _bad([column for column in over if isinstance(column, Bad)]) or _bad(limit)
         if bad is not None:
             return _Passes([bad], dict.fromkeys(slots, bad), bad)
+        over = [range(len(x)) if x and isinstance(x[0], Line) else x for x in over]
         lengths = [len(column) for column in over] + ([] if limit is None else [max(0, limit)])
         values: list[Any] = []
         kind: Any = 0

@@ -45,6 +45,7 @@ class Maker:
         self.counts: dict[tuple[int, str], int] = {}
         self.is_body = False
         self.ordinals: Ref | None = None  # of a body: a number that differs from pass to pass
+        self.family_argument: Ref | None = None  # of a body that walks a family: the family
         self.exits: list[tuple[Token, Any]] = []  # early returns: token, value
         self.named = 0
 
@@ -62,6 +63,8 @@ class Maker:
         number = self.counts.get((stream, kind), 0)
         self.counts[stream, kind] = number + 1
         outer = stream == ROOT_STREAM or self.nodes[stream].op is Op.ARGUMENT
+        if not outer and self.nodes[stream].attrs["fork"] == self.family_argument:
+            outer = True
         if self.ordinals is None or not outer:
             return number
         return self.add(Op.EXPR, scope, fn="+", args=(self.ordinals, number))
@@ -99,7 +102,7 @@ class Maker:
         plain.append(self.read)
         nested = [self.branch, self.branch, self.branch, self.loop, self.sub_program]
         if scope.forks:
-            nested.append(self.fork)
+            nested += [self.fork, self.family]
         act = self.draw.choice(plain if depth <= 0 else plain + nested)
         return act(scope, depth) is not False
 
@@ -140,7 +143,7 @@ class Maker:
             field_ = "text" if self.draw.random() < 0.7 else "value"
             attrs = {"name": "v", "of": Ref(stream), "field": field_}
             scope.values.append(self.add(Op.VARIABLE, scope, stream, **attrs))
-        elif not self.is_body:
+        else:
             seen = self.add(Op.VARIABLE, scope, stream, name="", field="stream_text")
             scope.values.append(seen)
 
@@ -239,17 +242,48 @@ class Maker:
         name = self.draw.choice(names) if field_ == "value" else ""
         scope.values.append(self.add(Op.VARIABLE, scope, name=name, of=handle, field=field_))
 
-    def loop(self, scope: Scope, depth: int) -> None:
-        stream = self.stream(scope)
+    def letters(self, scope: Scope) -> Ref:
+        """A list of at most three letters, known at run time."""
         letters = self.add(Op.EXPR, scope, fn="text", args=(self.value(scope),))
         short = self.add(Op.EXPR, scope, fn="getslice", args=(letters, 0, 3, None))
-        over = self.add(Op.EXPR, scope, fn="list_of", args=(short,))
-        start = self.counts.get((stream, "loop"), 0)
-        self.counts[stream, "loop"] = start + 1
+        return self.add(Op.EXPR, scope, fn="list_of", args=(short,))
+
+    def family(self, scope: Scope, depth: int) -> None:
+        """A fork of run-time width, loops over its branches, perhaps a join."""
+        stream = self.stream(scope)
+        items = self.letters(scope)
+        ordinal = self.ordinal(scope, stream, "f")
+        fork = self.add(Op.FORK, scope, stream, ordinal=ordinal, items=items)
+        last: Ref | None = None
+        for _ in range(self.draw.randint(1, 2)):
+            self.one_loop(scope, depth, stream, fork, ["forks"], {"forks": fork}, last)
+            last = next(Ref(n.id) for n in reversed(self.nodes) if n.op is Op.LOOP)
+        if self.draw.random() < 0.7 and stream == scope.streams[0]:
+            mode = self.draw.choice(["gather", "append"])
+            join = self.add(Op.JOIN, scope, stream, fork=fork, mode=mode)
+            if mode == "gather" and self.draw.random() < 0.4:
+                scope.values.append(self.add(Op.VARIABLE, scope, stream, name="v", of=join))
+
+    def loop(self, scope: Scope, depth: int) -> None:
+        stream = self.stream(scope)
+        over = self.letters(scope)
         held = [s for s in scope.streams if s not in (ROOT_STREAM, stream)]
         held = held[:1] if self.draw.random() < 0.7 else []
-        params = ["item", "i", "a", "b", "base", *["held"] * len(held)]
-        maker = Maker(self.draw, f"{self.name}.l{len(self.nodes)}", params, self.callees, 14)
+        captured = {"held": Ref(held[0])} if held else {}
+        self.one_loop(scope, depth, stream, over, [*captured], captured, None)
+
+    def one_loop(
+        self,
+        scope: Scope,
+        depth: int,
+        stream: int,
+        over: Ref,
+        names: list[str],
+        captured: dict[str, Ref],
+        after: Ref | None,
+    ) -> None:
+        params = ["item", "i", "a", "b", "base", *names]
+        maker = Maker(self.draw, f"{self.name}.l{len(self.nodes)}", params, self.callees, 18)
         maker.is_body = True
         base: Any = 1000 ** (depth + 1) * (len(self.nodes) + 1)
         if self.ordinals is not None:
@@ -263,9 +297,10 @@ class Maker:
             over=(over,),
             item_params=("item",),
             index_param="i",
-            captures={"base": base, **({"held": Ref(held[0])} if held else {})},
+            captures={"base": base, **captured},
             carried={"a": self.value(scope), "b": UNSET},
             body=body,
+            **({"after": after} if after is not None else {}),
             **({"max": self.draw.randint(0, 2)} if self.draw.random() < 0.3 else {}),
         )
         out = self.add(Op.VARIABLE, scope, name="a", of=loop, field="output")
@@ -279,10 +314,15 @@ class Maker:
     # -- whole graphs
 
     def body(self, depth: int, kind: bool) -> Graph:
-        scope = Scope(forks=False)
+        scope = Scope(forks=self.draw.random() < 0.5)
         given = [self.add(Op.ARGUMENT, scope, name=n) for n in self.params]
         item, index, a, b, base = given[:5]
-        scope.streams += [ref.node for ref in given[5:]]
+        if "forks" in self.params:
+            self.family_argument = given[5]
+            branch = self.add(Op.GET_FORK_ITEM, scope, fork=given[5], index=item)
+            scope.streams = [branch.node, *scope.streams[: self.draw.random() < 0.3]]
+        else:
+            scope.streams += [ref.node for ref in given[5:]]
         scaled = self.add(Op.EXPR, scope, fn="*", args=(index, 50 * 10**depth))
         self.ordinals = self.add(Op.EXPR, scope, fn="+", args=(scaled, base))
         known = self.add(Op.EXPR, scope, fn="default", args=(b, "none"))

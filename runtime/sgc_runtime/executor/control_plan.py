@@ -37,7 +37,8 @@ def touched(body: Graph) -> Touched:
     found: set[int | str] = set()
     held = _held(body)
     for node in body.nodes:
-        used = [node.stream] if _writes(node) else []
+        forks = node.op is Op.FORK and node.stream in held  # of the loop's own stream: `BodyRoot`
+        used = [node.stream] if forks or _writes(node) else []
         if node.body is not None:
             used += [key for key, _ in outer_streams(body, node)]
         elif isinstance(of := node.attrs.get("of"), Ref) and of.node in held:

@@ -9,7 +9,7 @@ from typing import Any
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
-from sgc_runtime.executor.control_plan import ControlPlan, is_controlled
+from sgc_runtime.executor.control_plan import ControlPlan, is_controlled, touched
 from sgc_runtime.executor.token_bounds import node_bound, program_bound
 
 NOT_PARAMS = ("name", "ordinal")  # attributes of a Gen or Select that are no parameters
@@ -25,7 +25,8 @@ class GraphPlan:
     Attributes:
         gated: Forks whose branches need a gate: the run decides the width or the path, or a loop
             walks or captures them.
-        forks_root, reads_root: Loops whose passes fork, or read, the stream around the loop.
+        forks_root, reads_root: Loops whose passes fork, or read, the stream around the loop as it
+            is where the loop stands, since none appends to it.
         control: the order in which nodes may be started, where some stand under tokens.
         unsure: nodes whose value may turn out to be UNSET, or a handle.
         checked: Variables that read them.
@@ -35,7 +36,8 @@ class GraphPlan:
         self.graph = graph
         controlled = is_controlled(graph)
         self.gated = _gated_forks(graph, controlled)
-        loops = [(node.id, node.body) for node in graph.nodes if node.body is not None]
+        bodies = [(node.id, node.body) for node in graph.nodes if node.body is not None]
+        loops = [(i, body) for i, body in bodies if ROOT_STREAM not in touched(body)]
         self.forks_root = frozenset(i for i, body in loops if _some_at_root(body, _is_fork))
         self.reads_root = frozenset(i for i, body in loops if _some_at_root(body, _reads_stream))
         at_root = self.forks_root | self.reads_root

@@ -113,7 +113,7 @@ class _LoopRun:
         if type(captured) is Family and captured.gate is not None:
             return Family(captured.branches, self._views[id(captured.gate)])
         if type(captured) is Branch:
-            return Branch(captured.stream, self._views[id(captured.gate)])
+            return captured._replace(gate=self._views[id(captured.gate)])
         return captured
 
     def _go_on(self) -> None:
