@@ -39,6 +39,10 @@ class Line:
     variables: dict[str, Any] = field(default_factory=dict)
     inherited: frozenset[str] = frozenset()
 
+    def branch(self, path: str) -> Line:
+        known = dict(self.variables)
+        return Line(path, self.text, len(self.text), self.error, known, frozenset(known))
+
 
 @dataclass
 class Told:
@@ -286,17 +290,8 @@ class _Frame:
         items = self.operand(node.attrs.get("items"))
         if isinstance(items, Bad):
             return items
-        return [
-            Line(
-                f"{path}[{i}]",
-                line.text,
-                len(line.text),
-                line.error,
-                dict(line.variables),
-                frozenset(line.variables),
-            )
-            for i in range(node.attrs.get("width", 0) if items is None else len(items))
-        ]
+        width = node.attrs.get("width", 0) if items is None else len(items)
+        return [line.branch(f"{path}[{i}]") for i in range(width)]
 
     def _get_fork_item(self, node: Node) -> Any:
         return self.operand(node.attrs["fork"])[self.operand(node.attrs["index"])]
