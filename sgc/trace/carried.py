@@ -42,9 +42,16 @@ class CarriedLoop(SlotLoop):
     """
 
     def __init__(
-        self, trace: Trace, walk: Walk, body: Callable[[Any], Any], gives_value: bool, codes: bool
+        self,
+        trace: Trace,
+        walk: Walk,
+        body: Callable[[Any], Any],
+        gives_value: bool,
+        codes: bool,
+        has_pass: bool,
     ) -> None:
         super().__init__(trace, walk, body, gives_value)
+        self.has_pass = has_pass
         self.codes = codes
         self.kind: Any = 0
         self.uneven: dict[int, Stream] = {}  # streams that count unnamed calls in passes
@@ -71,7 +78,10 @@ class CarriedLoop(SlotLoop):
             self._lose(owner, key, why)
         for slot in self.carried.values():
             symbol = region.argument(Param(slot.name), slot.form)
-            self._put(slot, region, symbol)
+            if slot.is_late:
+                self._lose(slot.owner, slot.key, self._unset(slot.key))
+            else:
+                self._put(slot, region, symbol, slot.is_maybe)
         for stream in self.uneven.values():
             stream.unnamed = None
         assert region.index is not None, "a pass has a number"
@@ -145,6 +155,8 @@ class CarriedLoop(SlotLoop):
             self._carry(Slot("item", owner, key, "", base[key], form_of(base[key])))
         elif isinstance(owner, dict):
             raise self.refuse(f"a dict gets the key {key!r} in its passes; set it before the loop")
+        elif self.has_pass and isinstance(owner, Env):
+            self._carry(Slot("item", owner, key, "", None, UNKNOWN, is_late=True))
         else:
             self.lost[place] = (owner, key, self._unset(key))
 
@@ -175,7 +187,8 @@ class CarriedLoop(SlotLoop):
         value = self._value(slot)
         if slot.what == "variable":
             form = entry_form(value)
-            slot.is_maybe = slot.is_maybe or (isinstance(value, Written) and may_be_unset(value))
+            slot.is_left_set = not (isinstance(value, Written) and may_be_unset(value))
+            slot.is_maybe = slot.is_maybe or not slot.is_left_set
         else:
             why = self._reason_against_end(value, slot.key)
             if why is not None:
@@ -292,7 +305,9 @@ class CarriedLoop(SlotLoop):
                     stream.counts[kind] += Count.of(self._num_passes()) * stride
         for slot in self.carried.values():
             log.touch(slot.owner)
-            self._put(slot, self.outer, self._output(node, slot.name, "output", slot.form))
+            output = self._output(node, slot.name, "output", slot.form)
+            is_maybe = slot.is_maybe and not (self.has_pass and slot.is_left_set)
+            self._put(slot, self.outer, output, is_maybe)
         self._leave_families(region)
         if type(self.kind) is not int or self.kind:
             ended = self._output(node, "kind", "kind", INT)

@@ -19,8 +19,9 @@ from sgc.trace.operand import holds_spread
 from sgc.trace.ownership import MISSING
 from sgc.trace.patterns import matches
 from sgc.trace.refusal import Refusal, here, refuse
+from sgc.trace.snapshot import Snapshot
 from sgc.trace.symbol import TRUTH, Maybe, Poison, Spread, Symbol, is_mark
-from sgc.trace.unroll import unroll_for, unroll_while
+from sgc.trace.unroll import MAX_PASSES, unroll_for, unroll_while
 from sgc.trace.walk import Walk, as_walk
 from sgc.trace.withs import leaving, run_with
 from sgc_ir.errors import CompileError
@@ -127,12 +128,35 @@ class Flow:
         walk = as_walk(self.trace, iterable)
         if walk is not None:
             return self._walk(walk, body, other)
+        if type(iterable) is range and len(iterable) > MAX_PASSES:
+            long = self._long(iterable, body)
+            if long is not None:
+                return self._ended(long, other)
         return unroll_for(self, iterable, body, other)
 
     def _walk(self, walk: Walk, body: Body, other: Body | None) -> Any:
         """`for` over run-time values: what follows depends on how the loop ended."""
         kind = run_walk(self.trace, walk, body, gives_value=False, codes=True)[1]
+        return self._ended(kind, other)
 
+    def _long(self, passes: range, body: Body) -> Any:
+        """A long loop that a run may leave, as one body: how it ends. None where it cannot be one,
+        or is never left: then it is unrolled."""
+        trace = self.trace
+        before = Snapshot(trace)
+        try:
+            numbers = trace.expr("range", passes.start, passes.stop, passes.step)
+            walk = as_walk(trace, numbers)
+            assert walk is not None, "a run-time list can be walked"
+            kind = run_walk(trace, walk, body, gives_value=False, codes=True, has_pass=True)[1]
+        except (Refusal, CompileError):
+            kind = 0
+        if type(kind) is Symbol:
+            return kind
+        before.restore()
+        return None
+
+    def _ended(self, kind: Any, other: Body | None) -> Any:
         def ended() -> Any:
             if other is None:
                 return None

@@ -48,14 +48,20 @@ def run_loop(
 
 
 def run_walk(
-    trace: Trace, walk: Walk, body: Callable[[Any], Any], gives_value: bool, codes: bool
+    trace: Trace,
+    walk: Walk,
+    body: Callable[[Any], Any],
+    gives_value: bool,
+    codes: bool,
+    has_pass: bool = False,
 ) -> tuple[Symbol | None, Any]:
     """The same, and how the loop ended: 0, or a run-time value (1 by break, 2 by return).
 
     With `codes` the body gives flow codes. Passes that hand nothing on are tried first.
+    With `has_pass` there is at least one.
     """
     try:
-        return _traced(trace, walk, body, gives_value, codes)
+        return _traced(trace, walk, body, gives_value, codes, has_pass)
     except CompileError:
         raise
     except Exception as error:
@@ -70,7 +76,12 @@ def run_walk(
 
 
 def _traced(
-    trace: Trace, walk: Walk, body: Callable[[Any], Any], gives_value: bool, codes: bool
+    trace: Trace,
+    walk: Walk,
+    body: Callable[[Any], Any],
+    gives_value: bool,
+    codes: bool,
+    has_pass: bool,
 ) -> tuple[Symbol | None, Any]:
     from sgc.trace.carried import CarriedLoop
 
@@ -84,7 +95,7 @@ def _traced(
         if not plain.hands_on():
             return value, 0
     plain.base.restore()
-    loop = CarriedLoop(trace, walk, body, gives_value, codes)
+    loop = CarriedLoop(trace, walk, body, gives_value, codes, has_pass)
     try:
         value = loop.run()
     except Refusal:

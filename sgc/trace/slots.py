@@ -29,6 +29,8 @@ class Slot:
     what: "item" of an environment, dict or object, "list", "variable" or "count".
     name: parameter of the body.
     entry: what the slot holds before the loop.
+    is_maybe: whether it may be unset when a pass begins. is_left_set: each pass leaves it set.
+    is_late: it is first set in a pass, and there is one: no pass reads what another has left.
     """
 
     what: str
@@ -38,6 +40,8 @@ class Slot:
     entry: Any
     form: Form
     is_maybe: bool = False
+    is_late: bool = False
+    is_left_set: bool = False
 
 
 class SlotLoop(Loop):
@@ -52,11 +56,11 @@ class SlotLoop(Loop):
         self.carried: dict[tuple[int, Any], Slot] = {}
         self.lost: dict[tuple[int, Any], tuple[Any, Any, str]] = {}
 
-    def _put(self, slot: Slot, region: Region, symbol: Symbol) -> None:
+    def _put(self, slot: Slot, region: Region, symbol: Symbol, is_maybe: bool) -> None:
         """Give a slot the value of a node: a parameter, or an output."""
         if slot.what == "variable":
             region.writers.add(symbol.node)
-            entry = Written(region, symbol.node, slot.form, slot.is_maybe, slot.is_maybe)
+            entry = Written(region, symbol.node, slot.form, is_maybe, is_maybe)
             slot.owner.variables[slot.key] = entry
         elif slot.what == "count":
             slot.owner.counts[slot.key] = Count.of(symbol)

@@ -182,7 +182,7 @@ class BranchWriter:
             self.inner()
 
     def _loop(self) -> None:
-        heads = ["for i in range(2):", "for i in ['a', 'yes']:", "for _ in s.loop(max=2):"]
+        heads = ["for i in range(2):", "for i in ['a', 'yes']:", "for _ in s.loop(max=2):", "for i in range(70):"]
         heads += ["for i in xs:", "for i in range(len(xs)):"]
         self.line(self.pick(heads))
         self.loops += 1

@@ -202,3 +202,25 @@ def test_loop_without_exits_has_no_kind() -> None:
     assert loop.body is not None
     assert "kind" not in loop.body.nodes[-1].attrs
     assert set(loop.attrs["carried"]) == {"v0", "v1"}
+
+
+def test_long_loop_that_a_run_leaves_is_one_body() -> None:
+    @sgc.function
+    def program(s):
+        for i in s.loop(max=1000):
+            s += f"{i}" + sgc.gen("v", max_tokens=1)
+            if s["v"] == "yes":
+                break
+        return i, s["v"]
+
+    assert len(trace_program(program.spec, {}).graph.nodes) < 20
+    assert len(assert_equal_on_paths(program, {})) > 1
+
+
+def test_long_loop_that_nothing_leaves_is_unrolled() -> None:
+    @sgc.function
+    def program(s):
+        for i in range(100):
+            s += f"{i}"
+
+    assert not any(n.op is Op.LOOP for n in trace_program(program.spec, {}).graph.nodes)
