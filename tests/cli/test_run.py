@@ -163,10 +163,10 @@ def test_a_program_that_cannot_compile_is_interpreted_and_says_so(
 ) -> None:
     program = tmp_path / "decide.py"
     program.write_text(
-        "import sgc\n"
+        "import re, sgc\n"
         "@sgc.function\n"
-        "def decide(s, n: int):\n"
-        "    if n > 1:\n"
+        "def decide(s, n: str):\n"
+        "    if re.search('[2-9]', n):\n"
         "        s += 'many'\n"
         "    return s.text()\n"
     )
