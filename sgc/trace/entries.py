@@ -36,6 +36,11 @@ class Given:
 
 
 @dataclass(frozen=True)
+class Selected(Given):
+    """A variable of a branch that the run chooses; its metadata is not followed."""
+
+
+@dataclass(frozen=True)
 class Gathered:
     """A variable that `join` made of those of the branches."""
 

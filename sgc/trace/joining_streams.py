@@ -34,7 +34,7 @@ def _field(join: Join, value: Any, name: str, values: list[Any], contents: Field
         return _counts(join, values, contents)
     if name == "variables":
         return _variables(join, value, values)
-    if name in ("is_joined", "_is_joined", "is_dirty"):
+    if name in ("is_joined", "is_moved", "_is_joined", "is_dirty"):
         return True
     if name in ("order", "touched"):
         return _union(values)

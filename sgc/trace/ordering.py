@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sgc.trace.chosen import in_order
 from sgc.trace.loops import run_loop
 from sgc.trace.operand import form_of, holds_spread, holds_symbol
 from sgc.trace.refusal import refuse
+from sgc.trace.state import TracedState
 from sgc.trace.symbol import Spread, Symbol, is_mark, is_stream
 from sgc.trace.walk import Leaf, as_walk
 
@@ -21,8 +23,11 @@ def sorted_values(trace: Trace, values: Any, key: Any, reverse: Any) -> Any:
     if not holds_symbol(keys) and not holds_spread(items) and not is_mark(reverse):
         pairs = sorted(range(len(items)), key=lambda i: keys[i], reverse=reverse)
         return [items[i] for i in pairs]
-    _check_data(items)
     options = {} if reverse is False else {"reverse": reverse}
+    if key is not None and _are_branches(items):
+        order = trace.expr("argsort", keys, **options)
+        return in_order(trace, items, order, len(items))
+    _check_data(items)
     if key is None:
         made = trace.expr("sorted", items, **options)
         return [Spread(made)]
@@ -61,6 +66,10 @@ def _check_data(items: Any) -> None:
         )
 
 
+def _are_branches(items: Any) -> bool:
+    return bool(items) and all(isinstance(item, TracedState) for item in items)
+
+
 def _is_stream(value: Any) -> bool:
     return is_stream(value)
 
@@ -80,6 +89,9 @@ def extreme(trace: Trace, fn: str, args: tuple[Any, ...], key: Any, options: Any
             return native(items, **options)
         best = native(range(len(items)), key=lambda i: keys[i], **_numbered(options))
         return options["default"] if best is None else items[best]
+    if key is not None and not options and _are_branches(items):
+        order = trace.expr("argsort", keys, **({"reverse": True} if fn == "max" else {}))
+        return in_order(trace, items, order, 1)[0]
     _check_data(items)
     if key is None:
         return (

@@ -105,6 +105,11 @@ class TracedState:
         return Block(lambda: copy(self), lambda _: None)
 
     @property
+    def has_item(self) -> bool:
+        """Whether it is a branch of fork_each."""
+        return self._item is not _UNSET
+
+    @property
     def item(self) -> Any:
         """The item of a branch of `fork_each`."""
         if self._item is _UNSET:

@@ -20,6 +20,7 @@ from sgc.trace.counts import ZERO, Count
 from sgc.trace.entries import (
     Gathered,
     Given,
+    Selected,
     Written,
     check_part,
     choices_of,
@@ -55,7 +56,7 @@ class Stream:
 
     _sgc_opaque = True
     _sgc_fields: tuple[str, ...] = (
-        "role", "is_joined", "variables", "counts", "unnamed", "stored",
+        "role", "is_joined", "is_moved", "variables", "counts", "unnamed", "stored",
     )  # fmt: skip
 
     def __init__(self, trace: Trace, region: Region, opener: int, label: str) -> None:
@@ -65,6 +66,7 @@ class Stream:
         self.label = label
         self.role: str | None = None
         self.is_joined = False
+        self.is_moved = False  # a run has put it in an order, see `sgc.trace.chosen`
         self.variables: dict[str, Any] = {}
         self.inherited: dict[str, Any] = {}
         self.counts: dict[str, Count] = {"g": ZERO, "f": ZERO, "c": ZERO}
@@ -94,6 +96,7 @@ class Stream:
 
     def check_open(self) -> None:
         """Refuse a change of a joined stream, or of one outside of the loop that is traced."""
+        self._check_moved()
         if self.is_joined:
             raise refuse("this branch was joined; append to the parent, or before the join")
         region = self.trace.region
@@ -277,8 +280,16 @@ class Stream:
     def short(self) -> str:
         return "f" if "[" in self.label else "s"
 
+    def _check_moved(self) -> None:
+        if self.is_moved:
+            raise refuse(
+                "this branch was put in an order that the run decides (sorted, sort, max, min); "
+                "use the branches that were given back"
+            )
+
     def entry(self, name: str) -> Any:
         """The last write of `name`, or None."""
+        self._check_moved()
         return self.variables.get(name)
 
     def get(self, name: str, default: Any) -> Any:
@@ -324,6 +335,8 @@ class Stream:
 
     def value_of(self, name: str, entry: Any, field: str) -> Any:
         """What an entry stands for; calls are read by a Variable node, once a region."""
+        if isinstance(entry, Selected) and field != "value":
+            raise refuse("metadata of a branch that the run chooses; read it before the ordering")
         if isinstance(entry, Given):
             return entry.value if field == "value" else {}
         if isinstance(entry, Gathered):
@@ -347,6 +360,7 @@ class Stream:
 
     def whole(self, field: str) -> Symbol:
         """The text or the messages at this point."""
+        self._check_moved()
         attrs: dict[str, Any] = {"name": field, "field": f"stream_{field}"}
         self.trace.check_read()
         now, at = self.trace.region, self.opener

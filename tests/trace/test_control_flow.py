@@ -403,6 +403,37 @@ def list_argument(s, items: list[str]):
     return names, [h.value for h in hs]
 
 
+@sgc.function
+def best_branch(s):
+    s += "start"
+    forks = s.fork(3)
+    for i, f in enumerate(forks):
+        f += f"idea {i}" + sgc.gen("idea", max_tokens=1)
+        f += "score" + sgc.gen("score", dtype=int)
+    b = max(forks, key=lambda f: f["score"])
+    b += "go on" + sgc.gen("more", max_tokens=2)
+    s += b["idea"] + b["more"]
+    return b["score"], b["more"], b.text()
+
+
+@sgc.function
+def beam(s):
+    s += "start"
+    branches = list(s.fork(4))
+    for i, f in enumerate(branches):
+        f += f"idea {i}" + sgc.gen("idea", max_tokens=1)
+        if f["idea"] == "yes":
+            f += "extra" + sgc.gen("extra", max_tokens=1)
+        f += "score" + sgc.gen("score", dtype=int)
+    branches.sort(key=lambda f: -f["score"])
+    kept = branches[:2]
+    for f in kept:
+        f += "deeper" + sgc.gen("deep", max_tokens=1)
+        for g in f.fork(2):
+            g += "x" + sgc.gen("leaf", max_tokens=1)
+    return [f["deep"] for f in kept], [f["idea"] for f in kept]
+
+
 CASES: list[tuple[sgc.Program, list[dict[str, Any]]]] = [
     (early_return, [{}]),
     (chain_of_choices, [{}]),
@@ -430,6 +461,8 @@ CASES: list[tuple[sgc.Program, list[dict[str, Any]]]] = [
     (objects, [{}]),
     (branches_of_run_time_number, [{"items": ["a", "b", "c"]}, {"items": []}]),
     (list_argument, [{"items": ["a", "no"]}]),
+    (best_branch, [{}]),
+    (beam, [{}]),
 ]
 
 

@@ -126,6 +126,15 @@ def iterator_left_on_some_paths(s):
     return next(it)  # here
 
 
+@refused("this branch was put in an order that the run decides")
+def moved_branch(s):
+    forks = list(s.fork(2))
+    for f in forks:
+        f += sgc.gen("n", dtype=int)
+    best = max(forks, key=lambda f: f["n"])
+    return best["n"], forks[0]["n"]  # here
+
+
 @refused("a dict gets its keys in another order")
 def dict_in_another_order(s, p: bool):
     d = {}
