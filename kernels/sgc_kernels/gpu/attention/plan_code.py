@@ -1,7 +1,6 @@
-"""What `shared` and `plan` compute, as kernels for the compiler; each takes the address of a job.
+"""Spans and items of decode attention, as kernels for the compiler (see `plan_jobs`).
 
-A job is a block of 64-bit integers; the names below are byte offsets into it. Arrays that a job
-names are int32, scratch is int64.
+Each takes the address of a job; what it computes is described in `plan_reference`.
 """
 
 from __future__ import annotations
@@ -9,196 +8,39 @@ from __future__ import annotations
 from sgc_kernels.compiled.memory import load_int, load_int32, store_int, store_int32
 from sgc_kernels.compiled.translate import kernel
 from sgc_kernels.gpu.attention.items import COUNT, END, FIRST, ITEM, PART, PLACE, ROW, START
-
-(TABLE, WIDTH, ROWS, LENGTHS, NUM_TOKENS, OUT_LCP, OUT_ORDER, SCRATCH) = range(0, 64, 8)
-SHARE_WORDS = 8
-SHARE_SCRATCH = 12  # words a token, and so many more
-
-(
-    LCP,
-    LENS,
-    NUM_ROWS,
-    ROOM,
-    WINDOW,  # 0: none
-    MOST_ROWS,  # of a block
-    LEAST_SHARED,
-    GROUP,
-    FEW_ROWS,
-    OWN_ROWS,
-    SPANS,  # [2 * rows, 6]
-    STACK,  # scratch
-    NUM_SPANS,  # out, as all that follows to here
-    NUM_WIDE,
-    LARGEST_WIDE,  # rows
-    WIDE_TOKENS,
-    NUM_NARROW,
-    NARROW_TOKENS,
-    OWN_TOKENS,
-    OWN_SQUARES,
-    WIDE_SIZE,  # tokens of a piece
-    NARROW_SIZE,
-    OWN_STEP,
-    MAX_PARTIALS,
-    MOST_WIDE,  # items
-    MOST_FEW,
-    MOST_OWN,
-    PIECES,  # scratch, [2 * rows] each: pieces, the size of one, partial results above
-    WIDE_ITEMS,  # out: how many, then where they go
-    FEW_ITEMS,
-    OWN_ITEMS,
-    ORDER,
-    PLACES,
+from sgc_kernels.gpu.attention.plan_jobs import (
     ENDS,
-) = range(0, 34 * 8, 8)
-PLAN_WORDS = 34
-MAX_DEPTH = 6
-STACK_SCRATCH = 8  # words a row, and so many more
-
-_BIAS, _PLACES, _SIZES = 1 << 20, 1 << 20, 1 << 40
-
-
-@kernel
-def _sort(base: int, count: int) -> None:
-    """Numbers in place, by a comb of shrinking gaps."""
-    gap = count
-    while gap > 1:
-        gap = max(1, gap * 5 // 11)
-        for i in range(gap, count):
-            key = load_int(base + 8 * i)
-            j = i
-            while j >= gap and load_int(base + 8 * (j - gap)) > key:
-                store_int(base + 8 * j, load_int(base + 8 * (j - gap)))
-                j -= gap
-            store_int(base + 8 * j, key)
-
-
-# -- what rows share ----------------------------------------------------------------------------
-
-
-@kernel
-def _shared(a: int, b: int, low: int, high: int) -> int:
-    """Slots that two rows share: `low` at least, `high` at most."""
-    while low < high:
-        middle = (low + high + 1) // 2
-        if load_int32(a + 4 * middle - 4) == load_int32(b + 4 * middle - 4):
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-@kernel
-def _common(order: int, count: int, bases: int, ends: int, depth: int) -> int:
-    """Slots that all units share, of which `depth` are known."""
-    head = load_int(order)
-    base, common = load_int(bases + 8 * head), load_int(ends + 8 * head)
-    for i in range(1, count):
-        unit = load_int(order + 8 * i)
-        other, high = load_int(bases + 8 * unit), min(common, load_int(ends + 8 * unit))
-        common = high
-        if high > depth:
-            if load_int32(base + 4 * high - 4) != load_int32(other + 4 * high - 4):
-                common = _shared(base, other, depth, high - 1)
-    return common
-
-
-@kernel
-def _split(order: int, count: int, bases: int, ends: int, depth: int, keys: int, old: int) -> None:
-    """Sort units by their slot at `depth`, see `shared._split`; `keys` then holds the groups in
-    order, a size and a place each."""
-    for i in range(count):
-        unit = load_int(order + 8 * i)
-        store_int(old + 8 * i, unit)
-        value = -1 - unit
-        if load_int(ends + 8 * unit) > depth:
-            value = load_int32(load_int(bases + 8 * unit) + 4 * depth)
-        store_int(keys + 8 * i, (value + _BIAS) * _PLACES + i)
-    _sort(keys, count)
-
-
-@kernel
-def _groups(keys: int, count: int, old: int, sorted_: int) -> int:
-    """From sorted keys to units in that order, and the groups sorted by size; how many."""
-    groups, begin = 0, 0
-    for i in range(count):
-        key = load_int(keys + 8 * i)
-        store_int(sorted_ + 8 * i, load_int(old + 8 * (key % _PLACES)))
-        following = -1
-        if i + 1 < count:
-            following = load_int(keys + 8 * i + 8) // _PLACES
-        if key // _PLACES != following:
-            store_int(keys + 8 * groups, (i + 1 - begin) * _SIZES + begin)
-            groups += 1
-            begin = i + 1
-    _sort(keys, groups)
-    return groups
-
-
-@kernel
-def _order_units(scratch: int, num: int, units: int) -> None:
-    """Depth-first order of the units, and what each shares with the one before."""
-    ends, bases, order = scratch, scratch + 8 * num, scratch + 16 * num
-    between, keys, old = scratch + 24 * num, scratch + 32 * num, scratch + 40 * num
-    sorted_, stack = scratch + 48 * num, scratch + 56 * num
-    for i in range(units):
-        store_int(order + 8 * i, i)
-        store_int(between + 8 * i, 0)
-    store_int(stack, 0)
-    store_int(stack + 8, units)
-    store_int(stack + 16, 0)
-    top = 1
-    while top > 0:
-        top -= 1
-        first, count = load_int(stack + 24 * top), load_int(stack + 24 * top + 8)
-        here = order + 8 * first
-        common = _common(here, count, bases, ends, load_int(stack + 24 * top + 16))
-        if count == 2:
-            store_int(between + 8 * first + 8, common)
-        if count > 2:
-            _split(here, count, bases, ends, common, keys, old)
-            groups, at = _groups(keys, count, old, sorted_), 0
-            for i in range(groups):
-                size, begin = load_int(keys + 8 * i) // _SIZES, load_int(keys + 8 * i) % _SIZES
-                for j in range(size):
-                    store_int(here + 8 * (at + j), load_int(sorted_ + 8 * (begin + j)))
-                if at > 0:
-                    store_int(between + 8 * (first + at), common)
-                if size > 1:
-                    store_int(stack + 24 * top, first + at)
-                    store_int(stack + 24 * top + 8, size)
-                    store_int(stack + 24 * top + 16, common + 1)
-                    top += 1
-                at += size
-
-
-def share(job: int) -> None:
-    """See `row_plans.share`."""
-    rows, lens, num = load_int(job + ROWS), load_int(job + LENGTHS), load_int(job + NUM_TOKENS)
-    table, width = load_int(job + TABLE), load_int(job + WIDTH)
-    ends = load_int(job + SCRATCH)
-    bases, order, between = ends + 8 * num, ends + 16 * num, ends + 24 * num
-    firsts, units, before = ends + 80 * num, 0, -1
-    for i in range(num):
-        row = load_int32(rows + 4 * i)
-        if row != before:
-            store_int(firsts + 8 * units, i)
-            store_int(bases + 8 * units, table + 4 * width * row)
-            units += 1
-        before = row
-        store_int(ends + 8 * units - 8, load_int32(lens + 4 * i))
-    store_int(firsts + 8 * units, num)
-    _order_units(ends, num, units)
-    out, place = load_int(job + OUT_LCP), 0
-    out_order = load_int(job + OUT_ORDER)
-    for i in range(units):
-        unit = load_int(order + 8 * i)
-        lcp = load_int(between + 8 * i)
-        for token in range(load_int(firsts + 8 * unit), load_int(firsts + 8 * unit + 8)):
-            store_int32(out + 4 * place, lcp)
-            store_int32(out_order + 4 * place, token)
-            lcp = load_int32(lens + 4 * token)
-            place += 1
-
+    FEW_ROWS,
+    GROUP,
+    LARGEST_WIDE,
+    LCP,
+    LEAST_SHARED,
+    LENS,
+    MAX_PARTIALS,
+    MOST_ROWS,
+    MOST_WIDE,
+    NARROW_SIZE,
+    NARROW_TOKENS,
+    NUM_NARROW,
+    NUM_ROWS,
+    NUM_SPANS,
+    NUM_WIDE,
+    ORDER,
+    OWN_ROWS,
+    OWN_SQUARES,
+    OWN_STEP,
+    OWN_TOKENS,
+    PIECES,
+    PLACES,
+    ROOM,
+    SPANS,
+    STACK,
+    WIDE_ITEMS,
+    WIDE_SIZE,
+    WIDE_TOKENS,
+    WINDOW,
+)
+from sgc_kernels.gpu.attention.plan_rules import MAX_DEPTH
 
 # -- spans --------------------------------------------------------------------------------------
 
@@ -214,14 +56,14 @@ def _least(lcp: int, first: int, last: int) -> int:
 
 @kernel
 def _worth(job: int, rows: int) -> int:
-    """See `Planner._worth_sharing`."""
+    """See `Rules.worth_sharing`."""
     partials = (2 * load_int(job + GROUP) * rows + rows - 2) // (rows - 1)
     return max(load_int(job + LEAST_SHARED), partials)
 
 
 @kernel
 def _cut_at(job: int, lcp: int, first: int, last: int) -> int:
-    """Where rows are cut in two; see `Planner.cut`."""
+    """Where rows are cut in two; see `plan_reference.cut`."""
     most, least = load_int(job + MOST_ROWS), _least(lcp, first, last)
     most_lost = least + max(2 * load_int(job + LEAST_SHARED), least // 16)
     middle = first + most * ((last - first + 2 * most - 1) // (2 * most))
@@ -284,7 +126,7 @@ def _oldest(job: int, first: int, last: int) -> int:
 
 @kernel
 def _block(job: int, lcp: int, begin: int, stop: int, stack: int) -> None:
-    """The spans of one block; see `Planner._block`."""
+    """The spans of one block; see `plan_reference._block`."""
     lens = load_int(job + LENS)
     _push(stack, begin, stop, 0, -1, 0)
     top = 1
@@ -315,7 +157,7 @@ def _block(job: int, lcp: int, begin: int, stop: int, stack: int) -> None:
 
 
 def spans(job: int) -> None:
-    """See `Planner._cut_spans`, and `_Totals`."""
+    """See `plan_reference.spans`."""
     shared, lens, num = load_int(job + LCP), load_int(job + LENS), load_int(job + NUM_ROWS)
     lcp, before = load_int(job + STACK), 0
     for i in range(num):
@@ -408,7 +250,7 @@ def _enlarge(job: int, partials: int) -> int:
 
 
 def cut(job: int) -> None:
-    """See `Planner._pieces`."""
+    """See `plan_reference._pieces`."""
     count, found = load_int(job + NUM_SPANS), 1
     sizes = load_int(job + PIECES) + 8 * count
     for i in range(count):
@@ -451,7 +293,7 @@ def _fill_span(job: int, number: int, items: int) -> None:
 
 
 def fill(job: int) -> None:
-    """See `plan._items`; the arrays hold zeros before."""
+    """See `plan_reference.items`; the arrays hold zeros before."""
     count, base = load_int(job + NUM_SPANS), 0
     for i in range(count):
         rows = load_int32(load_int(job + SPANS) + 24 * i + 4)

@@ -14,14 +14,19 @@ import numpy.typing as npt
 
 from sgc_kernels.compiled.machine_code import MachineCode, kept_code
 from sgc_kernels.compiled.target import Format, Target, host_target
+from sgc_kernels.gpu.attention import plan_jobs as jobs
 from sgc_kernels.gpu.attention.items import ITEM, PLACE
 from sgc_kernels.gpu.attention.plan_rules import Rules, Sizes, Totals
 
 Ints = npt.NDArray[np.int32]
 _NAMES = ("share", "spans", "cut", "fill")
+_SOURCES = ("plan_code.py", "share_code.py", "plan_jobs.py", "plan_rules.py", "items.py")
 _Call = ctypes.PYFUNCTYPE(None, ctypes.c_int64)  # some microseconds: the interpreter's lock is kept
-_SHARE_WORDS, _SHARE_SCRATCH = 8, 11  # see `plan_code`
-_PLAN_WORDS, _STACK_SCRATCH = 34, 8
+_ShareJob, _PlanJob = ctypes.c_int64 * jobs.SHARE_WORDS, ctypes.c_int64 * jobs.PLAN_WORDS
+# Words of a job, whose byte offsets `plan_jobs` names.
+_NUM_SPANS, _TOTALS = jobs.NUM_SPANS // 8, slice(jobs.NUM_WIDE // 8, jobs.WIDE_SIZE // 8)
+_SIZES = slice(jobs.WIDE_SIZE // 8, jobs.PIECES // 8)
+_ITEMS, _PLACED = slice(jobs.WIDE_ITEMS // 8, jobs.ORDER // 8), slice(jobs.WIDE_ITEMS // 8, None)
 
 
 class CompiledPlans:
@@ -39,9 +44,9 @@ class CompiledPlans:
         assert mirror.dtype == np.int32, "a table of int32"
         assert mirror.flags.c_contiguous, "rows lie behind each other"
         lcp, order = np.empty(count, np.int32), np.empty(count, np.int32)
-        scratch = self._own.scratch(_SHARE_SCRATCH * count + 8)
+        scratch = self._own.scratch(jobs.SHARE_SCRATCH * count + 8)
         arrays = (_address(mirror), mirror.shape[1], _address(rows), _address(lens), count)
-        job = (ctypes.c_int64 * _SHARE_WORDS)(*arrays, _address(lcp), _address(order), scratch)
+        job = _ShareJob(*arrays, _address(lcp), _address(order), scratch)
         self._share(ctypes.addressof(job))
         return lcp, order
 
@@ -50,8 +55,8 @@ class CompiledPlans:
         lcp, lens = np.ascontiguousarray(lcp, np.int32), np.ascontiguousarray(lens, np.int32)
         count = len(lens)
         found = np.empty((2 * count, 6), np.int32)
-        scratch = self._own.scratch(_STACK_SCRATCH * count + 8)
-        job = (ctypes.c_int64 * _PLAN_WORDS)(
+        scratch = self._own.scratch(jobs.STACK_SCRATCH * count + 8)
+        job = _PlanJob(
             _address(lcp),
             _address(lens),
             count,
@@ -66,7 +71,7 @@ class CompiledPlans:
             scratch,
         )
         self._spans(ctypes.addressof(job))
-        return found[: job[12]], Totals(*job[13:20])
+        return found[: job[_NUM_SPANS]], Totals(*job[_TOTALS])
 
     def items(
         self, rules: Rules, found: Ints, sizes: Sizes, order: Ints, room: int
@@ -75,14 +80,15 @@ class CompiledPlans:
         found, order = np.ascontiguousarray(found, np.int32), np.ascontiguousarray(order, np.int32)
         count = len(order)
         places, ends = np.zeros((count, PLACE), np.int32), np.empty(count, np.int32)
-        job = (ctypes.c_int64 * _PLAN_WORDS)()
-        job[2], job[3], job[8], job[9] = count, room, rules.few_rows, rules.own_rows
-        job[10], job[12] = _address(found), len(found)
-        job[20:27] = [sizes.wide, sizes.narrow, sizes.step, rules.max_partials, *rules.most(count)]
-        job[27] = self._own.scratch(3 * len(found) + 8)
+        job = _PlanJob()
+        job[jobs.NUM_ROWS // 8], job[jobs.ROOM // 8] = count, room
+        job[jobs.FEW_ROWS // 8], job[jobs.OWN_ROWS // 8] = rules.few_rows, rules.own_rows
+        job[jobs.SPANS // 8], job[_NUM_SPANS] = _address(found), len(found)
+        job[_SIZES] = [sizes.wide, sizes.narrow, sizes.step, rules.max_partials, *rules.most(count)]
+        job[jobs.PIECES // 8] = self._own.scratch(jobs.PIECES_SCRATCH * len(found))
         self._cut(ctypes.addressof(job))
-        wide, few, own = (np.zeros((some, ITEM), np.int32) for some in job[28:31])
-        job[28:34] = [_address(some) for some in (wide, few, own, order, places, ends)]
+        wide, few, own = (np.zeros((some, ITEM), np.int32) for some in job[_ITEMS])
+        job[_PLACED] = [_address(some) for some in (wide, few, own, order, places, ends)]
         self._fill(ctypes.addressof(job))
         return (wide, few, own), places, ends
 
@@ -115,14 +121,15 @@ def compiled_plans() -> CompiledPlans | None:
     if not target.knows(Format.FLOAT32):
         return None
     here = Path(__file__).parent
-    source = b"".join((here / name).read_bytes() for name in ("plan_code.py", "items.py"))
+    source = b"".join((here / name).read_bytes() for name in _SOURCES)
     digest = hashlib.sha256(source).digest()
     return CompiledPlans(kept_code("plans", _NAMES, target, lambda: _build(target), digest))
 
 
 def _build(target: Target) -> dict[str, bytes]:
     from sgc_kernels.compiled.object_code import object_code
-    from sgc_kernels.gpu.attention.plan_code import cut, fill, share, spans
+    from sgc_kernels.gpu.attention.plan_code import cut, fill, spans
+    from sgc_kernels.gpu.attention.share_code import share
 
     sources = {"share": share, "spans": spans, "cut": cut, "fill": fill}
     return {name: object_code(name, sources[name], target) for name in _NAMES}
