@@ -167,11 +167,12 @@ class RunContext:
             self.close()
         return begun
 
-    def spawn(self, coro: Coroutine[Any, Any, None], node: str) -> None:
-        """Run `coro`, a call of `node`, as a task that `cancel` cancels."""
+    def spawn(self, coro: Coroutine[Any, Any, None], node: str, op: Any) -> asyncio.Task[None]:
+        """Run `coro`, by which `op` calls `node`, as a task that `cancel` cancels."""
         task = asyncio.get_running_loop().create_task(coro)
         self._tasks[task] = node
         task.add_done_callback(self._tasks.pop)
+        return task
 
     def add_stream(self, stream: Abortable) -> None:
         """Register a stream; `cancel` and `acknowledge` reach it."""

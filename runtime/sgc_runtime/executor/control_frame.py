@@ -166,19 +166,25 @@ class ControlFrame(Frame):
         branch = Branch(Cell(), Gate(), owned=True)
 
         def begin(error: BaseException | None) -> None:
-            if error is not None:
-                branch.stream.fail(error)
-            else:
-                found: Stream = family.branches.value[index.value]
-                turns = found.turns = found.turns or Gate()
-                turns.hold(lambda _: branch.stream.set(found))
-                last = self._control.last.get(("stream", node.id), node.id)
-                self.when_passed([last], lambda: branch.enter(lambda _: turns.release()))
+            try:
+                if error is not None:
+                    raise error
+                self._hold(node, family.branches.value[index.value], branch)
+            except (IndexError, TypeError) as wrong:
+                branch.stream.fail(wrong if wrong is error else self.fail(node, wrong))
+            except BaseException as failure:
+                branch.stream.fail(failure)
             self.undefer()
 
         self.defer()
         family.gate.enter([family.branches, index], begin)
         return branch
+
+    def _hold(self, node: Node, stream: Stream, branch: Branch) -> None:
+        turns = stream.turns = stream.turns or Gate()
+        turns.hold(lambda _: branch.stream.set(stream))
+        last = self._control.last.get(("stream", node.id), node.id)
+        self.when_passed([last], lambda: branch.enter(lambda _: turns.release()))
 
     def _start_slowly(self, fork: Node) -> None:
         """A fork whose ordinal the run decides: its stream waits for the ordinal."""

@@ -80,7 +80,7 @@ class ModelCall(Op):
             on_text=self._listener(core) if ctx.stream_text else None,
             view=prompt,
         )
-        ctx.spawn(self._invoke(core, stream, call), node)
+        ctx.spawn(self._invoke(core, stream, call), node, self)
 
     def _listener(self, core: StreamCore) -> Callable[[str], None]:
         def on_text(text: str) -> None:

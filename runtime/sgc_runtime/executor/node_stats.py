@@ -12,6 +12,7 @@ from sgc_ir.params import CallResult, Timing, Usage
 MAX_NODES = 2_000  # more are counted together, so that a run over endless loops stays bounded
 OTHERS = "..."
 
+_PARTS = ("waiting", "prefill", "decode")
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -67,6 +68,6 @@ class NodeTable:
             {"program": program, "node": node, "name": name, "source": stats.source}
             | {"calls": stats.calls}
             | asdict(stats.usage)
-            | {f"{part}_seconds": seconds for part, seconds in asdict(stats.timing).items()}
+            | {f"{part}_seconds": getattr(stats.timing, part) for part in _PARTS}
             for (program, node, name), stats in list(self._nodes.items())
         ]

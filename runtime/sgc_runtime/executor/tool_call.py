@@ -35,7 +35,7 @@ class ToolCall(Op):
             return
         core.ctx.enter()
         node = self.path(core)
-        core.ctx.spawn(self._call(core, node, tool, args, kwargs), node)
+        core.ctx.spawn(self._call(core, node, tool, args, kwargs), node, self)
 
     async def _call(
         self,
