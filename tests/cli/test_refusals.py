@@ -314,7 +314,7 @@ def test_one_of_several_programs_is_named(sgc_cli: Sgc, tmp_path: Path) -> None:
 def test_a_refused_program_is_not_written(sgc_cli: Sgc, tmp_path: Path) -> None:
     path = tmp_path / "branchy.py"
     path.write_text(
-        "import sgc\n@sgc.function\ndef branchy(s, n: int):\n    if n:\n        s += 'x'\n"
+        "import sgc\n@sgc.function\ndef branchy(s, n: int):\n    if type(n):\n        s += 'x'\n"
     )
     graph = tmp_path / "g.sgc"
     graph.write_text("kept")

@@ -38,7 +38,17 @@ OWN = {  # functions that are not written as a call of the same name
     "getslice": "{0}[{1}:{2}:{3}]",
 }
 SEARCHES = {".startswith", ".endswith", ".find", ".rfind", ".index", ".rindex", ".count"}
-NOT_PYTHON = {"vote", "set", "unpack", "argsort", "typed", "is_set", "default", "fail"}
+NOT_PYTHON = {
+    "dict_of_set",
+    "vote",
+    "set",
+    "unpack",
+    "argsort",
+    "typed",
+    "is_set",
+    "default",
+    "fail",
+} | {"dict_of_set"}
 
 small = st.integers(-4, 6)
 words = st.text(st.sampled_from("ab ,\n\t{}0%sÄ😀"), max_size=6)
@@ -419,6 +429,7 @@ def test_unset_is_told_apart_and_given_a_default() -> None:
         assert evaluate("default", [value, "d"]) is value
     assert evaluate("is_set", [UNSET]) is False
     assert evaluate("default", [UNSET, "d"]) == "d"
+    assert evaluate("dict_of_set", ["a", 1, "b", UNSET, "c", None]) == {"a": 1, "c": None}
 
 
 @pytest.mark.parametrize(
