@@ -113,6 +113,14 @@ def test_without_memory_for_more_steps_run_by_kernel() -> None:
     assert [steps.recordings.size(20, [launch(20)]) for _ in range(20)] == [32] * 20
 
 
+def test_without_memory_for_more_nothing_is_noted_of_plans() -> None:
+    steps = Steps(budget=0)
+    for own in range(900, 950):
+        steps.run(launch(32, own=own))
+    assert len(steps.ran) == 50
+    assert not steps.recordings._ran
+
+
 def test_a_step_that_fails_is_not_recorded() -> None:
     steps = Steps()
     steps.fails = True

@@ -101,7 +101,8 @@ class Recordings:
             recorded = self._graphs.record(grids, lambda: self._body(size, grids))
         if recorded is None:
             result = self._body(size, grids)
-            self._ran.add(grids)
+            if self._graphs.has_room:  # else each plan has grids of its own, without end
+                self._ran.add(grids)
             return result
         recorded.replay()
         return recorded.result
