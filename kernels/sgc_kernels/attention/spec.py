@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -76,6 +77,23 @@ class AttentionPlan(Protocol):
         Returns:
             `[T, num_heads, head_dim]`.
         """
+        ...
+
+
+@runtime_checkable
+class PreparedPlan(AttentionPlan, Protocol):
+    """A plan whose launches can be prepared once for all layers of a window."""
+
+    def prepared(
+        self,
+        q: torch.Tensor,
+        k_cache: torch.Tensor,
+        v_cache: torch.Tensor,
+        window: int | None,
+        out: torch.Tensor,
+    ) -> Callable[[torch.Tensor, torch.Tensor], None]:
+        """`run` over the queries that `q` holds by then, into `out`, `[T, num_heads, head_dim]`
+        contiguous; to be called with caches like `k_cache` and `v_cache`."""
         ...
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sgc_kernels.attention.spec import AttentionPlan
+from sgc_kernels.attention.spec import AttentionPlan, PreparedPlan
 from sgc_kernels.linear import PlainLinear
 from sgc_kernels.select import PreparedKernels
 from sgc_runtime.model.forward import KVTensors
@@ -105,12 +105,11 @@ class PlainLayers:
         """Attention by window, to be called with keys and values, to `[T, all heads' outputs]`."""
         out, windows = torch.empty_like(q), set(self._model.config.windows)
         flat = out.view(len(q), -1)
-        prepare = getattr(plan, "prepared", None)
 
         def of(window: int | None) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-            if prepare is None:
+            if not isinstance(plan, PreparedPlan):
                 return lambda k, v: plan.run(q, k, v, window).reshape(len(q), -1)
-            attend = prepare(q, kv.k[0], kv.v[0], window, out)
+            attend = plan.prepared(q, kv.k[0], kv.v[0], window, out)
 
             def into_out(k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
                 attend(k, v)
