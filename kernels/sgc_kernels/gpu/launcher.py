@@ -100,20 +100,8 @@ class Launcher:
             return None
         launch, function, cooperative, early, sizes, constants = compiled
         stream = driver.active.get_current_stream(device)
-        before = [
-            *grid,
-            1,
-            stream,
-            function,
-            cooperative,
-            early,
-            None,
-            None,
-            sizes,
-            None,
-            None,
-            None,
-        ]
+        before = [*grid, 1, stream, function, cooperative, early]
+        before += [None, None, sizes, None, None, None]
         assert len(before) == OWN
         return launch, [*before, *places, *free, *fixed, *constants]
 
