@@ -99,10 +99,11 @@ class Branch(NamedTuple):
 
     def enter(self, begin: Begin) -> None:
         """Start `begin` in turn, when the stream is there."""
-        self.gate.enter([self.stream], begin if self.owned else partial(self._in_turn, begin))
+        self.gate.enter([self.stream], partial(self.start, begin))
 
-    def _in_turn(self, begin: Begin, error: BaseException | None) -> None:
-        turns = self.stream.value.turns if error is None else None
+    def start(self, begin: Begin, error: BaseException | None) -> None:
+        """The gate has been passed, the stream is there or has failed with `error`."""
+        turns = self.stream.value.turns if error is None and not self.owned else None
         if turns is None:
             begin(error)
         else:

@@ -21,7 +21,7 @@ from sgc_runtime.executor.stream import Stream
 def loop(frame: Frame, node: Node) -> LoopValues:
     run = _LoopRun(frame, node)
     frame.defer()
-    frame.in_stream(node, run.prepare, run.give_up)
+    run.begin()
     return run.values
 
 
@@ -64,6 +64,23 @@ class _LoopRun:
             return self.frame.values[operand.node]
         found = self.frame.operand(operand)
         return as_cell(found) if type(operand) in (tuple, list, dict) else found
+
+    def begin(self) -> None:
+        """Wait for the loop's stream. Where it is a branch at whose gate the loop has its place
+        already, that place is the turn."""
+        found = self.frame.values[self.node.stream] if self.node.stream != ROOT_STREAM else None
+        if type(found) is not Branch or found.gate not in self._gates:
+            self.frame.in_stream(self.node, self.prepare, self.give_up)
+            return
+
+        def enter(error: BaseException | None) -> None:
+            if error is not None:
+                self.give_up(error)
+            else:
+                self.prepare(found.stream.value)
+
+        ticket = self._tickets[self._gates.index(found.gate)]
+        ticket.then(lambda _: found.stream.then(lambda cell: found.start(enter, cell.error)))
 
     def prepare(self, stream: Stream) -> None:
         """The loop's stream is there: keep its state, wait for the lengths."""

@@ -327,3 +327,36 @@ def test_one_branch_that_all_passes_append_to_keeps_their_order() -> None:
         "f0[0]/g3": "ayes[yes]no",
         "g0": "ayes[yes]nonobc",
     }
+
+
+@pytest.mark.parametrize("appends", [True, False])
+def test_a_loop_in_a_branch_that_also_reads_its_siblings(appends: bool) -> None:
+    """Its stream and what it captures are reached through one gate."""
+    text = "in %2 " if appends else ""
+    inner = f"%2 = Expr in %1 fn={chr(34)}text{chr(34)} args=(%0,) append=True" if appends else ""
+    number = 3 if appends else 2
+    graph = program(
+        f"""
+  %0 = Argument name="items"
+  %1 = Fork ordinal=0 items=%0
+  %2 = GetForkItem fork=%1 index=0
+  %3 = GetForkItem fork=%1 index=1
+  %4 = Gen in %3 name="v" ordinal=0
+  %5 = Loop {text}over=(%0,) item_params=("x",) index_param=None captures={{"f": %2, "g": %3}}
+      body b(x, f, g) {{
+    %0 = Argument name="x"
+    %1 = Argument name="f"
+    {inner}
+    %{number} = Argument name="g"
+    %{number + 1} = Variable name="v" of=%{number}
+    %{number + 2} = Return value=%{number + 1} vars={{}}
+  }}
+  %6 = Gen in %2 name="w" ordinal=0
+  %7 = Return value=(%5, %6) vars={{}}
+""",
+        "items",
+    )
+    backend = ScriptedBackend(lambda p, _: f"<{p}>")
+    state = run_graph(graph, backend, {"items": ["a", "b"]})
+    assert state.error() is None
+    assert state.value == (["<>", "<>"], "<ab>" if appends else "<>")
