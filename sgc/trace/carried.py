@@ -24,6 +24,7 @@ from sgc.trace.region import Region
 from sgc.trace.slots import Slot, SlotLoop
 from sgc.trace.stream import Stream
 from sgc.trace.symbol import Symbol
+from sgc.trace.unused import without_unused
 from sgc_ir.graph import Graph, Param, Ref
 from sgc_ir.ops import Op
 
@@ -273,7 +274,7 @@ class CarriedLoop(SlotLoop):
         if self.carried:
             attrs["carried"] = {slot.name: self._entry(slot) for slot in self.carried.values()}
         # captures come last: an entry may have needed none, but a lift may add to the outer ones
-        graph = Graph(region.name, tuple(region.params), tuple(region.nodes), self.place)
+        graph = Graph(region.name, tuple(region.params), without_unused(region.nodes), self.place)
         at = self.outer.stream_id(trace.stream) if region.appended else None
         may_fail = self.base.has_effects
         node = trace.node(

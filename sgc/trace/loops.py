@@ -25,6 +25,7 @@ from sgc.trace.refusal import Refusal, here, place_of, refuse
 from sgc.trace.region import Region
 from sgc.trace.snapshot import Snapshot
 from sgc.trace.symbol import Poison, Spread, Symbol
+from sgc.trace.unused import without_unused
 from sgc_ir.errors import CompileError
 from sgc_ir.graph import Graph, Param
 from sgc_ir.ops import Op
@@ -250,7 +251,7 @@ class Loop:
             form = form_of(values)
             attrs = {"value": trace.operand(values), "vars": {}}
             trace.node(Op.RETURN, attrs, may_fail=False)
-        graph = Graph(region.name, tuple(region.params), tuple(region.nodes), self.place)
+        graph = Graph(region.name, tuple(region.params), without_unused(region.nodes), self.place)
         attrs = {
             "over": self.over,
             "item_params": tuple(f"item{i}" for i in range(len(self.leaves))),

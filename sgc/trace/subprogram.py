@@ -20,6 +20,7 @@ from sgc.trace.region import Region
 from sgc.trace.state import TracedState
 from sgc.trace.stream import Stream
 from sgc.trace.symbol import Symbol, is_mark, is_stream
+from sgc.trace.unused import without_unused
 from sgc_ir.errors import InputError
 from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Param
 from sgc_ir.ops import Op
@@ -199,7 +200,7 @@ def trace_graph(
         _return(trace, spec, stream, value)
     callee.variables = {name: entry_form(entry) for name, entry in stream.variables.items()}
     callee.unsure = frozenset(n for n, entry in stream.variables.items() if may_be_unset(entry))
-    nodes = tuple(region.nodes)
+    nodes = without_unused(region.nodes)
     trace.graphs[callee.name] = Graph(callee.name, tuple(region.params), nodes, spec.place)
 
 
