@@ -67,7 +67,12 @@ class EngineCore:
         self.trie = PromptTrie(config.stats_tokens)
         self.open: set[Request] = set()
         self.scheduler = Scheduler(
-            self.cache, config, self.metrics, runner.forget, self._count_prompt
+            self.cache,
+            config,
+            self.metrics,
+            runner.forget,
+            self._count_prompt,
+            self._uncount_prompt,
         )
         self._samples = Samples(
             runner,
@@ -110,13 +115,18 @@ class EngineCore:
         if request.call_prompt:
             request.covered = self.trie.add_prompt(request.tokens[: request.call_prompt].copy())
 
+    def _uncount_prompt(self, request: Request) -> None:
+        if request.covered is not None:
+            self.trie.take_back(request.tokens[: request.call_prompt], request.covered)
+            request.covered = None
+
     def cancel(self, request: Request) -> None:
         """Drop a request of a call that gives no result; its slots are free at once and `on_done`
         is not called."""
         self.open.discard(request)
-        if request.covered is not None:
-            self.trie.take_back(request.tokens[: request.call_prompt], request.covered)
-            request.covered = None
+        self._uncount_prompt(request)
+        computed = min(max(request.num_computed, request.num_lost), request.num_linear)
+        self.trie.add_made(request.tokens[:computed].copy(), 0)  # others may find it all the same
         if request.state is not State.DONE:
             self.scheduler.drop(request)
 
@@ -289,6 +299,7 @@ class EngineCore:
     def _fail(self, request: Request, error: Exception) -> None:
         if request.state is State.DONE:
             return
+        self._uncount_prompt(request)
         self.scheduler.drop(request)
         self.open.discard(request)
         request.on_done(request, Outcome(error=error))

@@ -17,7 +17,8 @@ class PromptTrie:
     that decode never made, plus 1 for each call that was wholly covered when it began (its last
     token is computed again for its logits).
 
-    A call is one that gives a result: what was cancelled or failed is taken back.
+    A call is one that gives a result: what was cancelled or failed is taken back. What it had
+    computed counts as made, for others find it.
 
     Args:
         max_tokens: positions that are remembered; beyond them the rate is unknown (None).
@@ -55,7 +56,7 @@ class PromptTrie:
             self._needed -= int(np.count_nonzero(node.slots == 0))
 
     def add_made(self, ids: Ids, start: int) -> None:
-        """Decode steps made the KV of the positions `[start, len(ids))`."""
+        """Others than prefills of calls made the KV of the positions `[start, len(ids))`."""
         if len(ids) <= start or self._is_full(len(ids)):
             return
         for node in self._tree.path(self._add(ids)):

@@ -56,6 +56,7 @@ class Scheduler:
     Args:
         forget: called with each request that leaves the flight.
         begins: called with each request that begins for the first time, in that order.
+        returns: called with each of them that waits as before, since the step was not computed.
     """
 
     def __init__(
@@ -65,14 +66,15 @@ class Scheduler:
         metrics: Metrics,
         forget: Callable[[Request], None] = _ignore,
         begins: Callable[[Request], object] = _ignore,
+        returns: Callable[[Request], object] = _ignore,
     ) -> None:
         self._cache, self._config, self._metrics = cache, config, metrics
-        self._forget, self._begins = forget, begins
+        self._forget, self._begins, self._returns = forget, begins, returns
         self.admission = Admission(cache, config)
         self.waiting = self.admission.waiting
         self.prefilling: list[Request] = []
         self.running: list[Request] = []
-        self._begun: list[Request] = []  # in the last plan
+        self._begun: list[tuple[Request, bool]] = []  # in the last plan; whether for the first time
         self._streak = 0
         self._stalled = False
         self._clock = 0  # tokens computed so far
@@ -166,9 +168,16 @@ class Scheduler:
     def not_computed(self) -> None:
         """Nothing of the last plan is computed; its prompts have been dropped. What others share of
         them is not there, so whoever has begun with that begins anew."""
-        for request in self._begun:
-            if request.state is State.PREFILLING:
-                self._return(request)
+        for request, is_first in self._begun:
+            request.num_computed = 0  # what it found may be what others were to compute
+            if request.state is not State.PREFILLING:
+                continue
+            lost = min(request.num_lost, request.num_matched)  # what has been counted is more
+            self._return(request)
+            request.num_lost = lost
+            if is_first:
+                request.cached_tokens = None
+                self._returns(request)
         self.admission.unshare()
 
     # -- prefill ------------------------------------------------------------------------------
@@ -181,10 +190,11 @@ class Scheduler:
             end = budget.take(request)
             if end > request.num_computed:
                 ends[request] = end
-        self._begun = self.admission.admit(budget, ends, self.prefilling, self.running, self._clock)
-        for request in self._begun:
+        begun = self.admission.admit(budget, ends, self.prefilling, self.running, self._clock)
+        self._begun = [(request, request.cached_tokens is None) for request in begun]
+        for request in begun:
             self._count_admission(request, request.num_matched)
-        self.prefilling += self._begun
+        self.prefilling += begun
         return [Chunk(request, request.num_computed, end) for request, end in ends.items()]
 
     def _prompt_tokens(self) -> int:

@@ -230,3 +230,34 @@ def _random_ask(rng: random.Random, roots: list[list[int]]) -> Ask:
     if rng.random() < 0.3:
         return Ask(prompt, choices=[[5, 6], [rng.randrange(2, VOCAB)]])
     return Ask(prompt, greedy(rng.randrange(1, 8)))
+
+
+def test_what_a_failing_step_shared_counts_as_found_nowhere() -> None:
+    model = HistoryModel()
+    core = make_core(400, model, score_tokens=1)
+    root = list(range(2, 32))
+    scorings = [Ask(root[:29], choices=[[31], [i]]) for i in (7, 8)]
+    failing, survivor = [Ask(root), scorings[0]], scorings[1]
+    model.fail_at = 1
+    run_all(core, [*failing, survivor])
+    for ask in failing:
+        core.cancel(ask.request)
+    survivor.check()
+    assert cached([survivor]) == [0]
+    assert core.trie.optimal_hit_rate() == 0.0
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_others_find_what_a_cancelled_call_computed(together: bool) -> None:
+    """So the best hit rate is not below theirs."""
+    core = make_core()
+    cancelled, other = Ask(list(range(2, 32)), greedy(20)), Ask(list(range(2, 32)), ONE)
+    core.add(cancelled.request)
+    if together:
+        core.add(other.request)
+    core.step()
+    core.cancel(cancelled.request)
+    run_all(core, [] if together else [other])
+    other.check()
+    assert cached([other]) == [29]
+    assert core.trie.optimal_hit_rate() == pytest.approx(29 / 30)
