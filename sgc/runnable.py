@@ -61,12 +61,13 @@ class Job:
         on_event: Callable[[Event], None] | None = None,
         log: NodeLog | None = None,
         nodes: NodeTable | None = None,
+        make_context: Callable[..., RunContext] = RunContext,
     ) -> FinishedState:
         """Run one row; to be awaited on the runtime's loop.
 
         `log` is the row's journal; `nodes` counts what each node costs.
         """
-        ctx = RunContext(
+        ctx = make_context(
             self.backend,
             self.defaults,
             index,

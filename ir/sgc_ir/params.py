@@ -150,18 +150,28 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Where the seconds of one model call went: in the queue, before and after its first token."""
+    """Where the seconds of one model call went: in the queue, before and after its first token.
+
+    `asked` is when the first of them began, on this machine's monotonic clock
+    (`time.perf_counter`), 0.0 where that is not known.
+    """
 
     waiting: float = 0.0
     prefill: float = 0.0
     decode: float = 0.0
+    asked: float = field(default=0.0, compare=False)
 
     @property
     def total(self) -> float:
         return self.waiting + self.prefill + self.decode
 
     def __add__(self, other: Timing) -> Timing:
-        return Timing(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Timing)))
+        return Timing(
+            self.waiting + other.waiting,
+            self.prefill + other.prefill,
+            self.decode + other.decode,
+            self.asked or other.asked,
+        )
 
 
 @dataclass(frozen=True, slots=True)

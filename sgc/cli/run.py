@@ -34,6 +34,13 @@ from sgc.settings import RunSettings
 )
 @click.option("--stats", type=PATH, metavar="S.json", help="Write the numbers of the run.")
 @click.option(
+    "--trace",
+    type=PATH,
+    metavar="T.json",
+    help="Write what each row did and when, for Perfetto or Chrome's trace viewer; with --resume "
+    "behind the runs that are in the file.",
+)
+@click.option(
     "--profile",
     is_flag=True,
     help="Show where the time of the engine's steps went, on the host and on the GPU; with -o OUT "

@@ -54,6 +54,7 @@ from sgc_runtime.executor.backend import Backend
 from sgc_runtime.executor.state import FinishedState
 
 if TYPE_CHECKING:  # brings in sqlite, which a run without a journal does not need
+    from sgc.cli.timeline import RunTrace  # only of a traced run
     from sgc_runtime.journal.journal import Journal
 
 RESCUE_WAIT_S = 0.5  # for a thread that writes when the run is interrupted
@@ -72,6 +73,7 @@ class Request:
     output: Path | None
     tools: Path | None
     stats: Path | None
+    trace: Path | None
     record: Path | None
     replay: Path | None
     full_text: bool
@@ -98,15 +100,19 @@ def run_session(request: Request) -> int:
         if needs_model(program):
             fetch(backend, request.quiet)
         journal = _open_journal(request, program, job, backend)
+        trace = None
         try:
+            trace = _open_trace(request, program, mode)
             left = total if journal is None else _left(total, journal, request.quiet)
             has_calls = needs_model(program) and left != 0
             load_seconds = _load(backend, request.quiet) if has_calls else 0.0
             vocab_size = getattr(backend, "vocab_size", None)
             check_token_ids(program, job.settings, vocab_size)
-            session = _Session(request, program, job, backend, load_seconds, journal)
+            session = _Session(request, program, job, backend, load_seconds, journal, trace)
             return session.run(rows, left, guard)
         finally:
+            if trace is not None:
+                trace.close()
             if journal is not None:
                 journal.close()
 
@@ -145,6 +151,16 @@ def _open_journal(
         request.full_text,
     )
     return open_journal(path, request.journal, facts)
+
+
+def _open_trace(request: Request, program: Runnable, mode: str) -> RunTrace | None:
+    if request.trace is None:
+        return None
+    from sgc.cli.timeline import RunTrace
+
+    trace = RunTrace(request.trace, resumed=request.journal.resume)
+    trace.begin({"program": program.name, "mode": mode, "model": request.engine.get("model")})
+    return trace
 
 
 def _left(total: int | None, journal: Journal, quiet: bool) -> int | None:
@@ -187,6 +203,8 @@ def _check_paths(request: Request) -> None:
     check_output(request.stats, taken)
     check_output(request.record, {**taken, "--stats file": request.stats})
     taken |= {"statistics": request.stats, "record": request.record}
+    check_output(request.trace, taken)
+    taken["trace"] = request.trace
     check_output(profile_path(request.output, request.profile), taken)
     journal = journal_path(request.output)
     own = [] if journal is None else journal_files(journal)
@@ -214,12 +232,14 @@ class _Session:
         backend: Backend,
         load_seconds: float,
         journal: Journal | None,
+        trace: RunTrace | None,
     ) -> None:
         self._request = request
         self._program = program
         self._job = job
         self._backend = backend
         self._journal = journal
+        self._trace = trace
         self._before = 0 if journal is None else journal.finished_rows()
         self._tally = Tally(load_seconds=load_seconds)
         self._profile_due = threading.Lock()
@@ -279,6 +299,9 @@ class _Session:
 
     def _rescue(self, output: RowOutput, display: Display) -> str:
         output.close(RESCUE_WAIT_S)
+        if self._trace is not None:
+            with suppress(CommandError):
+                self._trace.close(RESCUE_WAIT_S)
         display.close(self._tally, table=False)
         self._rescue_profile()
         rows = self._before + self._tally.rows
@@ -301,6 +324,8 @@ class _Session:
 
         def tick() -> None:
             output.check()
+            if self._trace is not None:
+                self._trace.check()
             self._tally.observe(self._backend.stats())
             display.update(self._tally)
 
@@ -318,7 +343,10 @@ class _Session:
             values = self._program.arguments((), row.arguments)
         except InputError as error:
             raise InputError(f"{row.place}: {error}") from error
-        return await self._job.row(row.index, values, log=log, nodes=self._tally.nodes)
+        nodes = self._tally.nodes
+        if self._trace is not None:
+            return await self._trace.row(self._job, row.index, values, log, nodes)
+        return await self._job.row(row.index, values, log=log, nodes=nodes)
 
     def _record(self, row: Row, outcome: FinishedState | Exception) -> tuple[dict[str, Any], Usage]:
         full_text = self._request.full_text

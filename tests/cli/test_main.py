@@ -39,6 +39,7 @@ RUN_OPTIONS = {
         "--mixed-tokens",
         "--process",
         "--profile",
+        "--trace",
         "--no-reorder",
     ),
 }

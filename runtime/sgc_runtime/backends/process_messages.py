@@ -84,7 +84,9 @@ def plain_result(result: CallResult) -> Plain:
         result.pending,
         result.residual,
         result.rolled_back,
-        None if timing is None else [timing.waiting, timing.prefill, timing.decode],
+        None
+        if timing is None
+        else [timing.waiting, timing.prefill, timing.decode, timing.asked],  # one clock for both
     ]
 
 

@@ -44,4 +44,5 @@ class Times:
             waiting=self.admitted - self.asked,
             prefill=self.prefilled - self.admitted,
             decode=self.done - self.prefilled,
+            asked=self.asked,
         )

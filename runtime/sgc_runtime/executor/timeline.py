@@ -128,7 +128,8 @@ class RowTimeline:
     def begin(self, node: str, name: str, kind: str, source: Any) -> Span:
         """A model call (kind `gen` or `select`) or a `tool` is dispatched."""
         stream = node.rpartition("/")[0]
-        facts = {"node": node, "name": name, "program": self._programs.get(stream, self._program)}
+        program = self._programs.get(stream, self._program)
+        facts: dict[str, Any] = {"node": node, "name": name, "program": program}
         facts["source"] = str(source) if source else None
         span = Span(node, name, kind, 0, facts, perf_counter())
         if kind == "tool":

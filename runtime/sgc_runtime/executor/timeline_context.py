@@ -64,13 +64,13 @@ class _TimelineLog:
         self._timeline = timeline
 
     def finished_call(self, call: Call) -> list[CallResult] | None:
-        found = self._log.finished_call(call) if self._log is not None else None
         span = self._timeline.span(call.node)
         if span is not None:
             _describe(span, call)
-            if found is not None:
-                span.results = found
-                span.end("restored")
+        found = self._log.finished_call(call) if self._log is not None else None
+        if span is not None and found is not None:
+            span.results = found
+            span.end("restored")
         return found
 
     def record_call(self, call: Call, results: Sequence[CallResult]) -> None:
