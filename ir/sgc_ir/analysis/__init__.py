@@ -1,0 +1,1 @@
+"""What a graph tells of its calls before a run: prompts, bounds, sharing, order."""
