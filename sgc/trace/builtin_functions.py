@@ -14,7 +14,7 @@ from sgc.trace.generator import TracedGenerator
 from sgc.trace.operand import holds_spread, holds_symbol
 from sgc.trace.ordering import extreme, sorted_values
 from sgc.trace.refusal import refuse, user_frame
-from sgc.trace.symbol import BIND_ADVICE, KEY, Spread, Symbol, is_mark
+from sgc.trace.symbol import BIND_ADVICE, KEY, Spread, Symbol, check_sure, is_mark
 from sgc.trace.walk import Enumerate, Mapped, Walk, as_walk, zipped
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _recorded(name: str) -> Handler:
 def _length(trace: Trace, value: Any) -> Any:
     if isinstance(value, RunTimeForks) or type(value) is Symbol or holds_spread(value):
         return trace.runtime.length(value)
-    found = trace.runtime.dunder(value, "__len__")
+    found = trace.runtime.dunder(check_sure(value), "__len__")
     return len(value) if found is None else found()
 
 

@@ -8,6 +8,7 @@ at any time.
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from sgc.trace.emit import BREAK, CONTINUE, DEAD, FELL, RETURN
 from sgc.trace.env import Env
 from sgc.trace.log import Contents, Path, put_back, undo
 from sgc.trace.refusal import Refusal, here, place_of, refuse
-from sgc.trace.symbol import Poison, Symbol
+from sgc.trace.symbol import BIND_ADVICE, Poison, Symbol
 from sgc_ir.errors import CompileError
 from sgc_ir.ops import Op
 
@@ -32,6 +33,11 @@ class DeadPath(BaseException):
     """Every path through a call has failed: what follows it is never reached."""
 
 
+# Names of the tracer's classes in the message of an error that Python itself has raised.
+_TRACED = re.compile(
+    r"\b(Symbol|SymbolMethod|Spread|Poison|Maybe|TracedState|TracedHandle|TracedGenerator|"
+    r"StaticForks|RunTimeForks|Branch|Walk|Leaf|Zip|Enumerate|Mapped)\b"
+)
 _OWN = frozenset(
     f"sgc.trace.{name}"
     for name in "control context counts facts joining joining_streams log ownership region "
@@ -41,6 +47,11 @@ _OWN = frozenset(
 
 def _check_own(error: Exception) -> None:
     """Let no fault of the tracer pass for an error of the program."""
+    if isinstance(error, TypeError | AttributeError | ValueError) and _TRACED.search(str(error)):
+        raise refuse(
+            f"a run-time value was given to code that is not compiled ({error}); {BIND_ADVICE}",
+            place=place_of(error.__traceback__),
+        ) from error
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next

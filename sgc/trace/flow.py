@@ -14,13 +14,13 @@ from sgc.trace.emit import BREAK, RETURN, RETURN_SLOT
 from sgc.trace.env import Env, Frame
 from sgc.trace.family import RunTimeForks
 from sgc.trace.generator import TracedGenerator, comprehension
-from sgc.trace.loops import run_walk
 from sgc.trace.operand import holds_spread
 from sgc.trace.ownership import MISSING
 from sgc.trace.patterns import matches
 from sgc.trace.refusal import Refusal, here, refuse
+from sgc.trace.run_loops import run_walk
 from sgc.trace.snapshot import Snapshot
-from sgc.trace.symbol import TRUTH, Maybe, Poison, Spread, Symbol, is_mark
+from sgc.trace.symbol import TRUTH, Maybe, Poison, Spread, Symbol, check_sure, is_mark
 from sgc.trace.unroll import MAX_PASSES, unroll_for, unroll_while
 from sgc.trace.walk import Walk, as_walk
 from sgc.trace.withs import leaving, run_with
@@ -190,7 +190,7 @@ class Flow:
         found = self.trace.runtime.dunder(iterable, "__iter__")
         if found is not None:
             return self.iterate(found())
-        iterator: Iterator[Any] = iter(iterable)
+        iterator: Iterator[Any] = iter(check_sure(iterable))
         if iterator is iterable:
             self.check_iterator(iterator)
         return iterator

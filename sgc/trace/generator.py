@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sgc.trace.loops import flattened, run_loop
+from sgc.trace.loops import flattened
 from sgc.trace.operand import holds_symbol
 from sgc.trace.refusal import refuse
+from sgc.trace.run_loops import run_loop
 from sgc.trace.symbol import BIND_ADVICE, KEY, Spread, Symbol
 from sgc.trace.walk import Mapped, Walk, as_walk
 

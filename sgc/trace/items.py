@@ -12,7 +12,7 @@ from sgc.trace.form import Form
 from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
 from sgc.trace.refusal import refuse
 from sgc.trace.source import is_user_function
-from sgc.trace.symbol import BIND_ADVICE, KEY, Maybe, Poison, Spread, Symbol, is_mark
+from sgc.trace.symbol import BIND_ADVICE, KEY, Maybe, Poison, Spread, Symbol, check_sure, is_mark
 from sgc_ir.ops import Op
 
 if TYPE_CHECKING:
@@ -189,6 +189,12 @@ class Items:
         if is_mark(value) or holds_spread(value) or isinstance(value, RunTimeForks):
             raise refuse(f"`*` of a run-time list; use + for lists, or {BIND_ADVICE}")
         return self.trace.runtime.iterate(value)
+
+    def mapping(self, value: Any) -> Any:
+        """What follows `**` in a call or display."""
+        if is_mark(value):
+            raise refuse(f"`**` of a run-time value; name its entries, or {BIND_ADVICE}")
+        return check_sure(value)
 
     def as_list(self, value: Any) -> Any:
         """Run-time items as one list symbol: what `list(value)` is."""

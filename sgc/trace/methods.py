@@ -11,7 +11,17 @@ from sgc.trace.generator import TracedGenerator, materialize
 from sgc.trace.operand import holds_spread, holds_symbol
 from sgc.trace.ordering import sort_in_place
 from sgc.trace.refusal import refuse
-from sgc.trace.symbol import BIND_ADVICE, KEY, Maybe, Poison, Spread, Symbol, is_mark, is_stream
+from sgc.trace.symbol import (
+    BIND_ADVICE,
+    KEY,
+    Maybe,
+    Poison,
+    Spread,
+    Symbol,
+    check_sure,
+    is_mark,
+    is_stream,
+)
 from sgc.trace.walk import Walk
 from sgc_ir.expr_methods import METHODS
 
@@ -71,6 +81,8 @@ class Methods:
         if isinstance(owner, ModuleType | type) or type(found) in (FunctionType, MethodType):
             return runtime.call(found, *args, **kwargs)
         if isinstance(owner, dict | set | frozenset):
+            if name not in ("get", "setdefault", "copy"):
+                check_sure(owner)
             args = tuple(materialize(self.trace, a) for a in args)
             return self._container_method(owner, found, args, kwargs)
         if getattr(found, "__self__", None) is owner:
@@ -81,7 +93,7 @@ class Methods:
         self, owner: Any, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Python's own method; a symbol in it refuses where it would be hashed or compared."""
-        for value in args:
+        for value in map(check_sure, args):
             if (type(value) is Symbol and found.__name__ == "update") or holds_spread(value):
                 raise refuse(KEY)
         return found(*args, **kwargs)

@@ -16,7 +16,7 @@ from sgc.trace.operand import form_of, holds_symbol, is_data
 from sgc.trace.refusal import Refusal, refuse
 from sgc.trace.snapshot import chain
 from sgc.trace.source import is_user_file
-from sgc.trace.symbol import KEY, Maybe, Poison, Symbol, is_mark, is_stream
+from sgc.trace.symbol import KEY, Maybe, Poison, Symbol, check_sure, is_mark, is_stream
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
@@ -91,6 +91,8 @@ class Operators:
         if type(a) is Symbol and op in ("+", "*"):
             _check_new(op, form_of(a).kind, form_of(b).kind)
         in_place = self.dunder(a, f"__i{stem}__")
+        if isinstance(a, dict):
+            check_sure(b)
         if in_place is not None and (done := in_place(b)) is not NotImplemented:
             return done
         found = self._special(a, b, f"__{stem}__", f"__r{stem}__")
@@ -157,6 +159,7 @@ class Operators:
         if type(b) is Symbol or (self._is_recorded(a) and isinstance(b, str | bytes)):
             return self.trace.expr(op, a, b)
         if isinstance(b, set | frozenset | dict) and self._is_recorded(a):
+            check_sure(b)
             if holds_symbol(list(b)):
                 raise refuse(KEY)
             return self.trace.expr(op, a, sorted_keys(b))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace.chosen import in_order
-from sgc.trace.loops import run_loop
 from sgc.trace.operand import form_of, holds_spread, holds_symbol
 from sgc.trace.refusal import refuse
+from sgc.trace.run_loops import run_loop
 from sgc.trace.state import TracedState
 from sgc.trace.symbol import Spread, Symbol, is_mark, is_stream
 from sgc.trace.walk import Leaf, as_walk

@@ -184,7 +184,7 @@ class ExpressionRewriter:
 
     def _call(self, node: ast.Call) -> ast.expr:
         args = [self.expr(a) for a in node.args]
-        keywords = [emit.at(ast.keyword(k.arg, self.expr(k.value)), k.value) for k in node.keywords]
+        keywords = [emit.at(ast.keyword(k.arg, self._keyword(k)), k.value) for k in node.keywords]
         if isinstance(node.func, ast.Attribute):
             receiver = self.expr(node.func.value)
             name = emit.constant(self.mangle(node.func.attr))
@@ -217,7 +217,15 @@ class ExpressionRewriter:
 
     def _dict(self, node: ast.Dict) -> ast.expr:
         keys = [None if k is None else self.expr(k) for k in node.keys]
-        return ast.Dict(keys, [self.expr(v) for v in node.values])
+        pairs = zip(keys, node.values, strict=True)
+        return ast.Dict(keys, [self._mapping(v) if k is None else self.expr(v) for k, v in pairs])
+
+    def _keyword(self, node: ast.keyword) -> ast.expr:
+        return self._mapping(node.value) if node.arg is None else self.expr(node.value)
+
+    def _mapping(self, node: ast.expr) -> ast.expr:
+        """What follows `**`."""
+        return self.runtime("mapping", [self.expr(node)], node)
 
     # -- functions inside of expressions ----------------------------------------------------------
 

@@ -9,10 +9,10 @@ from sgc.trace.family import RunTimeForks
 from sgc.trace.flow import Flow
 from sgc.trace.generator import TracedGenerator
 from sgc.trace.items import Items
-from sgc.trace.loops import run_loop
 from sgc.trace.methods import Methods
 from sgc.trace.operand import holds_spread
 from sgc.trace.operators import Operators
+from sgc.trace.run_loops import run_loop
 from sgc.trace.symbol import Spread, is_mark
 from sgc.trace.texts import Texts
 from sgc.trace.walk import Enumerate, Walk, Zip, as_walk

@@ -205,6 +205,13 @@ class Maybe:
     __eq__ = __ne__ = __getitem__ = __add__ = __radd__ = _refusing(_WHY)
 
 
+def check_sure(value: Any) -> Any:
+    """`value`; refuses a dict of which some keys are set on some paths only, where all count."""
+    if type(value) is dict and any(type(item) is Maybe for item in value.values()):
+        raise refuse(Maybe._WHY)
+    return value
+
+
 MARKS = (Symbol, SymbolMethod, Spread, Poison, Maybe)
 
 

@@ -126,6 +126,27 @@ def iterator_left_on_some_paths(s):
     return next(it)  # here
 
 
+@refused("a value of this dict is set on some paths only")
+def length_of_a_dict_with_a_key_on_some_paths(s, p: bool):
+    d = {"a": 1}
+    if p:
+        d["b"] = 2
+    return len(d)  # here
+
+
+@refused("a value of this dict is set on some paths only")
+def display_of_a_key_on_some_paths(s, p: bool):
+    d = {}
+    if p:
+        d["a"] = 2
+    return {"a": 1, **d}  # here
+
+
+@refused(r"`\*\*` of a run-time value")
+def run_time_keywords(s, x):
+    return dict(**x)  # here
+
+
 @refused("this branch was put in an order that the run decides")
 def moved_branch(s):
     forks = list(s.fork(2))
