@@ -9,7 +9,7 @@ from typing import Any
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
-from sgc_runtime.executor.control_plan import ControlPlan, is_controlled, touched
+from sgc_runtime.executor.control_plan import ControlPlan, holds_gates, is_controlled, touched
 from sgc_runtime.executor.token_bounds import node_bound, program_bound
 
 NOT_PARAMS = ("name", "ordinal")  # attributes of a Gen or Select that are no parameters
@@ -28,6 +28,7 @@ class GraphPlan:
         forks_root, reads_root: Loops whose passes fork, or read, the stream around the loop as it
             is where the loop stands, since none appends to it.
         control: the order in which nodes may be started, where some stand under tokens.
+        holds_gates: of a loop's body: the loop stays at its gates until its passes are through.
         unsure: nodes whose value may turn out to be UNSET, or a handle.
         checked: Variables that read them.
     """
@@ -41,6 +42,7 @@ class GraphPlan:
         self.forks_root = frozenset(i for i, body in loops if _some_at_root(body, _is_fork))
         self.reads_root = frozenset(i for i, body in loops if _some_at_root(body, _reads_stream))
         at_root = self.forks_root | self.reads_root
+        self.holds_gates = is_body and holds_gates(graph)
         self.control = ControlPlan(graph, self.gated, at_root) if controlled else None
         self.unsure = _unsure(graph, is_body) if may_unset else frozenset()
         self.checked = frozenset(n.id for n in graph.nodes if _reads(n, self.unsure))

@@ -8,7 +8,7 @@ from typing import Any
 from sgc_ir.graph import ROOT_STREAM, Node, Ref
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather
 from sgc_runtime.executor.control_frame import ControlFrame
-from sgc_runtime.executor.control_plan import Lane, holds_gates
+from sgc_runtime.executor.control_plan import Lane
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.frame import BodyRoot, Frame
 from sgc_runtime.executor.frames import make_frame
@@ -207,7 +207,7 @@ class _LoopRun:
         passes = self._passes
         self.values.give([body.result for body in passes])
         self.values.leave(self._slots, passes[-1].kind if passes else 0)
-        if self._gates and holds_gates(self._body):
+        if self.frame.run.executable.plan(self._body).holds_gates:
             gather([body.dispatched for body in passes], lambda _: self._leave_gates())
         else:
             self._leave_gates()
