@@ -123,7 +123,7 @@ class _TritonPlan:
         window: int | None,
         out: torch.Tensor,
     ) -> Callable[[torch.Tensor, torch.Tensor], None]:
-        """`run` into `out`, to be called with caches like `k_cache` and `v_cache`."""
+        """See `PreparedPlan`."""
         self._backend.windows.add(window)
         step = self._step(window)
         partials, scale = self._room(step.num_partials), self._shape.scale

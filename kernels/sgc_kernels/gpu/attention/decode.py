@@ -343,9 +343,7 @@ def _forms(shape: AttentionShape) -> Forms:
         "GROUP_PAD": _pad(group),
         "PRECISION": "ieee" if exact else "tf32",
     }
-    big = dim_pad > 128
-    few = max(16, _pad(group))
-    own = max(8, _pad(group))
+    big, few, own = dim_pad > 128, max(16, _pad(group)), max(8, _pad(group))
     wide_tokens = 16 if exact else (32 if big else 64)
     narrow = 16 if exact else 64
     wide = {
