@@ -205,7 +205,7 @@ class Planner:
         if found is UNKNOWN and window.ids and len(run.data) <= _SHORT:
             found = self._known_force(window, run)
             if found is not UNKNOWN:
-                self._plans.find(place, lambda _: found)
+                self._plans.note(place, found)
         return found
 
     def is_settled(self, window: Window, state: int) -> bool:
@@ -215,7 +215,8 @@ class Planner:
         if found is UNKNOWN:
             run = self.known_run(state)
             if run is not None and not run.data and self.canonical.right_ids(window) is None:
-                found = self._plans.find(place, lambda _: None)
+                self._plans.note(place, None)
+                return True
         return found is None
 
     def known_states(self, state: int, ids: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -33,14 +33,20 @@ class Memo(Generic[K, V]):
         """The answer known for `key`; it counts as no use of it."""
         return self._known.get(key, otherwise)
 
+    def note(self, key: K, answer: V) -> None:
+        """Remember the answer to `key`."""
+        known = self._known
+        known[key] = answer
+        while len(known) > self._entries:
+            known.popitem(last=False)
+
     def find(self, key: K, make: Callable[[K], V]) -> V:
         """The answer known for `key`, or that of `make`."""
         known = self._known
         found = known.get(key, _NOTHING)
         if isinstance(found, _Nothing):
-            found = known[key] = make(key)
-            while len(known) > self._entries:
-                known.popitem(last=False)
+            found = make(key)
+            self.note(key, found)
             return found
         try:
             known.move_to_end(key)
