@@ -64,12 +64,13 @@ class Request:
     | [num_prompt, num_tokens)    | sampled, or forced by the constraint               |
     | [0, num_linear)             | each follows the one before it (see `TokenTrie`),  |
     |                             | and will hardly be taken back                      |
-    | [0, node.end)               | KV in the tree, locked (`slots` holds its slots)   |
+    | [0, node.end)               | KV in the tree, locked (`slots` holds its slots);  |
+    |                             | what others share of a step is there before it     |
     | [node.end, num_slots)       | slots owned by this request                        |
     | [0, num_computed)           | KV computed                                        |
 
     While it waits, `anchor` is a node on its path where a match may begin, and `leader` another
-    request that computes a prefix of it right now.
+    request that computes a prefix of it in later steps.
 
     Args:
         prompt: ids, at least one; for a scoring the tokens of its trie.

@@ -34,7 +34,8 @@ def take_slots(cache: PrefixCache, request: Request, node: Node) -> bool:
 
 
 def store(cache: PrefixCache, request: Request, num_kept: int) -> None:
-    """Let others find the KV of the first `num_kept` tokens, which are computed."""
+    """Let others find the KV of the first `num_kept` tokens, which are computed, or are in the
+    step that is planned (`Admission.unshare`)."""
     node = request.node
     assert node is not None
     if num_kept <= node.end:
