@@ -11,6 +11,7 @@ COMMANDS = {
     "compile": ("compile", "Trace a program and write its graph."),
     "inspect": ("inspect", "Show a graph, or the automaton of a regex, as text or a picture."),
     "diff": ("diff", "Show what differs between two graphs."),
+    "explain": ("explain", "Tell what a run will cost, before it runs."),
     "run": ("run", "Run a graph or program over input rows."),
     "models": ("models", "List, fetch and find models."),
 }

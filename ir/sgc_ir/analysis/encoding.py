@@ -1,0 +1,42 @@
+"""How an analysis turns text into tokens; without a tokenizer, words stand for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Encoding(Protocol):
+    """Turns known text into ids."""
+
+    def encode(self, text: str, start: bool) -> Sequence[int]:
+        """Ids of a text; `start`: a prompt begins with it."""
+        ...
+
+
+class Words:
+    """One token a word; `start` makes no difference."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+
+    def encode(self, text: str, start: bool) -> list[int]:
+        return [self._ids.setdefault(word, len(self._ids)) for word in text.split()]
+
+
+class Remembered:
+    """Remembers the ids of texts: many prompts are made of the same ones."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self._encoding = encoding
+        self._known: dict[tuple[str, bool], Sequence[int]] = {}
+
+    def encode(self, text: str, start: bool) -> Sequence[int]:
+        found = self._known.get((text, start))
+        if found is None:
+            found = self._known[text, start] = self._encoding.encode(text, start)
+        return found
+
+    def count(self, text: str) -> int:
+        """Tokens of a text inside of a prompt."""
+        return len(self.encode(text, False))

@@ -1,0 +1,109 @@
+"""`sgc explain`: what a run over rows will ask for, before it runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sgc.cli.common import PATH, debug_option, print_result
+
+if TYPE_CHECKING:
+    from sgc_ir.graph import Program as Graphs
+    from sgc_ir.params import SamplingParams
+
+
+@click.command(short_help="Tell what a run will cost, before it runs.")
+@click.argument("graph", metavar="G.sgc|PROGRAM.py[:FUNCTION]")
+@click.option(
+    "--inputs", required=True, metavar="ROWS", help="JSONL, JSON or CSV file, or - for JSONL."
+)
+@click.option("--model", metavar="M", help="Count this model's tokens; without it, words.")
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(min=1),
+    default=128,
+    help="Of gens that set none. Default: 128.",
+)
+@click.option(
+    "--prices",
+    type=PATH,
+    metavar="FILE.toml",
+    help="Money for a million tokens: a table a model, with input, output and cached_input.",
+)
+@click.option(
+    "--analyze",
+    type=PATH,
+    metavar="STATS.json",
+    help="Numbers of such a run (`sgc run --stats`): show planned against actual.",
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@debug_option
+def command(
+    graph: str,
+    inputs: str,
+    model: str | None,
+    max_tokens: int,
+    prices: Path | None,
+    analyze: Path | None,
+    form: str,
+) -> None:
+    """Print calls, prompt tokens, shareable tokens, the best hit rate, bounds of the output and
+    memory, node by node and in total.
+
+    Ranges go from what happens for certain, with shortest texts, to all paths with longest texts.
+    Nothing runs: no model is loaded, only its tokenizer and sizes. A row that does not fit the
+    program is an error.
+    """
+    from sgc.cli.explained import compare, plain, text
+    from sgc.cli.graphs import load_graph
+    from sgc.cli.notes import notes_on_stderr
+    from sgc.cli.prices import read_prices
+    from sgc.cli.token_encoding import counting
+    from sgc_ir.analysis.forecast import forecast
+    from sgc_ir.params import SamplingParams
+
+    stats = None if analyze is None else _read_stats(analyze)
+    priced = {} if prices is None else read_prices(prices)
+    with notes_on_stderr():
+        program = load_graph(graph)
+    rows = list(_rows(program, inputs))
+    count = counting(model)
+    defaults: SamplingParams = SamplingParams(max_tokens=max_tokens)
+    found = forecast(program, rows, count.encoding, count.renderer, defaults)
+    money = {n: (p.cost(found.least), p.cost(found.most)) for n, p in priced.items()}
+    result = plain(found, count.unit, count.kv_bytes, money)
+    if stats is not None:
+        result["actual"] = compare(result, stats)
+    print_result(text(result) if form == "text" else json.dumps(result, indent=1) + "\n")
+
+
+def _rows(program: Graphs, source: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    from sgc.cli.failure import CommandError
+    from sgc.cli.inputs import Inputs
+    from sgc.cli.values import cell_converter
+
+    rows = Inputs(source, cell_converter(program.graph.params))
+    rows.count()  # refuses what cannot be read
+    for row in rows.rows():
+        if row.arguments is None:
+            raise CommandError(f"{row.place}: {row.problem}", "mend the row, or drop it")
+        yield row.index, row.arguments
+
+
+def _read_stats(path: Path) -> Mapping[str, Any]:
+    from sgc.cli.failure import CommandError
+    from sgc_ir.json_text import read_json
+
+    try:
+        stats = read_json(path.read_text("utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise CommandError(f"--analyze {path}: {error}", "give a file of `sgc run --stats`") from (
+            error
+        )
+    if not isinstance(stats, dict) or not isinstance(stats.get("nodes"), list):
+        raise CommandError(f"--analyze {path} has no nodes", "give a file of `sgc run --stats`")
+    return stats
