@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from sgc_runtime.executor.state import FinishedState
 
 
-ROW_PASSES = ("rows", "fold", "prune", "texts")  # over the graph of a batch whose rows have values in common
+# Over the graph of a batch whose rows have values in common.
+ROW_PASSES = ("rows", "fold", "prune", "texts")
 
 
 class CompiledProgram(Runnable):
