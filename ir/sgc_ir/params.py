@@ -153,13 +153,16 @@ class Timing:
     """Where the seconds of one model call went: in the queue, before and after its first token.
 
     `asked` is when the first of them began, on this machine's monotonic clock
-    (`time.perf_counter`), 0.0 where that is not known.
+    (`time.perf_counter`), 0.0 where that is not known. `forced` has the parts of `decode` in which
+    text that a constraint forced was computed: begin and end on that clock, and how many tokens;
+    a sum has none.
     """
 
     waiting: float = 0.0
     prefill: float = 0.0
     decode: float = 0.0
     asked: float = field(default=0.0, compare=False)
+    forced: Sequence[tuple[float, float, int]] = field(default=(), compare=False)
 
     @property
     def total(self) -> float:

@@ -84,10 +84,14 @@ def plain_result(result: CallResult) -> Plain:
         result.pending,
         result.residual,
         result.rolled_back,
-        None
-        if timing is None
-        else [timing.waiting, timing.prefill, timing.decode, timing.asked],  # one clock for both
+        None if timing is None else _plain_timing(timing),
     ]
+
+
+def _plain_timing(timing: Timing) -> Plain:
+    """The clock of its times is that of both processes."""
+    forced = [list(span) for span in timing.forced]
+    return [timing.waiting, timing.prefill, timing.decode, timing.asked, forced]
 
 
 def result_of(plain: Plain) -> CallResult:

@@ -207,13 +207,15 @@ class Request:
         self.tokens[self.num_tokens] = token
         self.num_tokens += 1
 
-    def push_all(self, tokens: Sequence[int]) -> None:
-        """`push` of each."""
+    def push_all(self, tokens: Sequence[int], forced: Sequence[bool]) -> None:
+        """`push` of each, and whether it was forced."""
         end = self.num_tokens + len(tokens)
         if len(tokens) == 1:  # mostly
             self.tokens[end - 1] = tokens[0]
         else:
             self.tokens[self.num_tokens : end] = tokens
+            self.times.force(sum(forced))
+        self.forced += forced
         self.num_tokens = end
 
     def take_back(self, count: int) -> None:

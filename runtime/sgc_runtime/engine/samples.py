@@ -374,11 +374,10 @@ class Samples:
         tokens = tokens[:count]
         row.advance_all(tokens)
         row.num_healed = watcher.num_healed
-        request.push_all(tokens)
         forced = [True] * count
         if 0 <= sampled < count:
             forced[sampled] = False
-        request.forced += forced
+        request.push_all(tokens, forced)
         self._metrics.completion_tokens += count
         if watcher.finish_reason is not None:
             self._ended(request)

@@ -60,7 +60,8 @@ def _attempts(ended: float, attempts: Sequence[Tried]) -> Iterator[Part]:
 def _stages(began: float, ended: float, timing: Timing, usage: Usage) -> Iterator[Part]:
     """The stages, moved into `began` and `ended` where another clock measured them."""
     total = min(timing.total, ended - began)
-    asked = min(max(timing.asked, began), ended - total) if timing.asked else ended - total
+    latest = max(began, ended - total)
+    asked = min(max(timing.asked, began), latest) if timing.asked else latest
     admitted = min(asked + timing.waiting, ended)
     prefilled = min(admitted + timing.prefill, ended)
     done = min(prefilled + timing.decode, ended)
@@ -78,3 +79,15 @@ def _stages(began: float, ended: float, timing: Timing, usage: Usage) -> Iterato
         Part(decode, prefilled, done, output),
     ]
     yield from (part for part in stages if part.ended > part.began)
+    if decode == "decode":
+        yield from _forced(timing, prefilled, done)
+
+
+def _forced(timing: Timing, prefilled: float, done: float) -> Iterator[Part]:
+    """What was forced, within the decode."""
+    last = prefilled
+    for began, ended, count in timing.forced:
+        began, ended = max(began, last), min(ended, done)
+        if ended > began:
+            last = ended
+            yield Part("forced", began, ended, {"forced_tokens": count})
