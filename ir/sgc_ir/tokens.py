@@ -34,11 +34,15 @@ class Tokens:
         self._nodes = nodes
         self._merges: dict[int, Arms] = {}
         self._places: dict[Token, _Place] = {}
+        self._covered: dict[tuple[Arms, Arms], bool] = {}
+        self._apart: dict[tuple[Token, Token], bool] = {}
 
     def forget(self, end: int) -> None:
         """The nodes from `end` on are other ones now."""
         for node in [node for node in self._merges if node >= end]:
             del self._merges[node]
+        self._covered.clear()
+        self._apart.clear()
         while self._places and next(reversed(self._places))[0] >= end:
             self._places.popitem()
         if any(at >= end for at, _ in self._places):
@@ -88,7 +92,12 @@ class Tokens:
             return True
         if need is None:
             return False
-        return all(self._covers_arm(have, arm) for arm in need)
+        if len(need) == 1:
+            return self._covers_arm(have, next(iter(need)))
+        key = (have, need)
+        if key not in self._covered:
+            self._covered[key] = all(self._covers_arm(have, arm) for arm in need)
+        return self._covered[key]
 
     def _covers_arm(self, have: frozenset[Token], arm: Token) -> bool:
         """Whether one of `have` is the arm, or one under which its Branch runs."""
@@ -139,11 +148,21 @@ class Tokens:
         return all(self._exclusive(a, b) for a in one for b in other)
 
     def _exclusive(self, a: Token, b: Token) -> bool:
+        while a[0] != b[0]:  # up, as long as there is one way
+            late, early = (a, b) if a[0] > b[0] else (b, a)
+            above = self._outer(late)
+            if above is None:
+                break
+            a, b = above, early
         if a[0] == b[0]:
             return a[1] != b[1]
         late, early = (a, b) if a[0] > b[0] else (b, a)
-        outer = self.of(self._nodes[late[0]].control)
-        return outer is not None and all(self._exclusive(arm, early) for arm in outer)
+        found = self._apart.get((late, early))
+        if found is None:
+            outer = self.of(self._nodes[late[0]].control)
+            found = outer is not None and all(self._exclusive(arm, early) for arm in outer)
+            self._apart[late, early] = found
+        return found
 
 
 def is_token(value: object) -> bool:

@@ -127,6 +127,7 @@ class BranchWriter:
         kinds = ["gen", "gen", "assign", "number", "list", "dict", "box", "text", "alias", "last"]
         if self.budget > 0 and self.depth < 5:
             kinds += ["branch", "branch", "branch", "loop", "helper", "sub", "fork", "role", "tool"]
+            kinds += ["match", "counted", "filtered", "lazy", "family", "best", "handles"]
         if self.depth > 1:
             kinds += ["leave"]
         getattr(self, "_" + self.pick(kinds))()
@@ -182,7 +183,7 @@ class BranchWriter:
             self.inner()
 
     def _loop(self) -> None:
-        heads = ["for i in range(2):", "for i in ['a', 'yes']:", "for _ in s.loop(max=2):", "for i in range(70):"]
+        heads = ["for i in range(2):", "for i in ['a', 'yes']:", "for _ in s.loop(max=2):"]
         heads += ["for i in xs:", "for i in range(len(xs)):"]
         self.line(self.pick(heads))
         self.loops += 1
@@ -213,6 +214,71 @@ class BranchWriter:
 
     def _tool(self) -> None:
         self.line(self.pick([f"t0 = sgc.call(shout, {self.string()})", f"n0 = sgc.call(note, {self.string()})"]))  # fmt: skip
+
+    def _match(self) -> None:
+        self.line(f"match {self.pick(self.texts)}:")
+        self.depth += 1
+        for case in ("'yes'", "'no' | 'a'", "_"):
+            if case == "_" or self.random.random() < 0.7:
+                self.line(f"case {case}:")
+                self.inner(2)
+        self.depth -= 1
+
+    def _counted(self) -> None:
+        name = f"w{next(self.numbers)}"
+        self.line(f"{name} = 0")
+        self.line(f"while {name} < 2:")
+        self.depth += 1
+        self.line(f"s += 'w' + sgc.gen('{name}', max_tokens=1)")
+        self.line(f"{name} += 1 if s['{name}'] == 'yes' else 2")
+        self.depth -= 1
+
+    def _filtered(self) -> None:
+        forms = [
+            f"l0 = [x + '.' for x in {self.pick(['xs', 'l0'])} if x != {self.string()}]",
+            f"t0 = str(any(x == {self.pick(self.texts)} for x in {self.pick(['xs', 'l0', '[t0, q]'])}))",
+            f"t0 = str(all(check(s, x) != 'good' for x in ['m', {self.string()}]))",
+            f"n0 = sum(1 for x in {self.pick(['xs', 'l0'])} if {self.condition()})",
+        ]
+        self.line(self.pick(forms))
+
+    def _lazy(self) -> None:
+        calls = [
+            "check(s, 'z')",
+            "ask(t0).value",
+            "sgc.call(shout, t0)",
+            "box.put(t0)",
+            "str(int(t0))",
+        ]
+        one, two = self.pick(calls), self.string()
+        forms = [f"{one} if {self.condition()} else {two}", f"{two} and {one}", f"{two} or {one}"]
+        self.line(f"t0 = {self.pick(forms)}")
+
+    def _family(self) -> None:
+        name = f"y{next(self.numbers)}"
+        self.line(f"ys = s.fork_each({self.pick(['xs', 'xs', 'l0'])})")
+        self.line("for f in ys:")
+        self.depth += 1
+        self.line(f"f += f.item + sgc.gen('{name}', max_tokens=1)")
+        self.line(f"if f['{name}'] == {self.pick(self.texts)}:")
+        self.line(f"    f += 'again' + sgc.gen('{name}', max_tokens=2)")
+        self.line("f += 'end' + sgc.gen('last', max_tokens=1)")
+        self.depth -= 1
+        self.line(f"t0 = ','.join(f['{name}'] + f['last'] for f in ys)")
+
+    def _best(self) -> None:
+        self.line("zs = list(s.fork(2))")
+        self.line("for i, f in enumerate(zs):")
+        self.line("    f += str(i) + sgc.gen('z', max_tokens=1)")
+        self.line(f"z = {self.pick(['max', 'min'])}(zs, key=lambda f: f['z'])")
+        self.line("z += 'best' + sgc.gen('zz', max_tokens=1)")
+        self.line("t0 = z['z'] + z['zz']")
+
+    def _handles(self) -> None:
+        self.line(f"h = ask({self.string()})")
+        self.line(f"if {self.condition()}:")
+        self.line("    h = ask('other')")
+        self.line("t0 = h['a'] + str(h.value)")
 
     def _fork(self) -> None:
         name = f"v{next(self.numbers)}"

@@ -28,7 +28,7 @@ def check(seed: int, scripts: int) -> str:
     return "equal"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32))
 def test_random_program_is_equal_or_refused(seed: int) -> None:
     check(seed, scripts=3)
