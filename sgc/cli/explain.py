@@ -85,13 +85,19 @@ def _rows(program: Graphs, source: str) -> Iterator[tuple[int, Mapping[str, Any]
     from sgc.cli.failure import CommandError
     from sgc.cli.inputs import Inputs
     from sgc.cli.values import cell_converter
+    from sgc_ir.errors import InputError
+    from sgc_runtime.executor.arguments import Signature
 
+    signature = Signature(program.main, program.graph.params)
     rows = Inputs(source, cell_converter(program.graph.params))
     rows.count()  # refuses what cannot be read
     for row in rows.rows():
         if row.arguments is None:
             raise CommandError(f"{row.place}: {row.problem}", "mend the row, or drop it")
-        yield row.index, row.arguments
+        try:
+            yield row.index, signature.arguments((), row.arguments)
+        except InputError as error:
+            raise CommandError(f"{row.place}: {error}", "mend the row, or drop it") from error
 
 
 def _read_stats(path: Path) -> Mapping[str, Any]:

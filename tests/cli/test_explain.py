@@ -99,7 +99,9 @@ def test_rows_and_stats_that_do_not_fit_are_refused(
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_text('{"p": 1}\n')
     result = sgc_cli("explain", quiz, "--inputs", wrong)
-    assert (result.code, "unknown argument p" in result.err) == (2, True)
+    assert result.code == 2
+    assert "wrong.jsonl:1: " in result.err
+    assert "unknown argument p" in result.err
     assert sgc_cli("explain", quiz, "--inputs", tmp_path / "none.jsonl").code == 2
     rows = quiz.with_name("rows.jsonl")
     assert sgc_cli("explain", quiz, "--inputs", rows, "--analyze", wrong).code == 2
