@@ -173,6 +173,7 @@ class Admission:
                     return node, matched
                 if step.gets_to(leader):
                     self._put_ahead(leader.request, step)
+                    request.anchor = node  # no need to look above it again
                     continue
                 if leader.until - matched < self._config.share_min_tokens:
                     return node, matched
