@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -147,6 +148,84 @@ def test_stages_of_the_engine_are_parts_of_the_nodes(
     for name, key in (("queued", "waiting"), ("prefill", "prefill"), ("decode", "decode")):
         total = sum(node[f"{key}_seconds"] for node in counted)
         assert seconds[name] / 1e6 == pytest.approx(total, abs=1e-4), name
+
+
+def test_forced_text_has_slices_of_its_own(
+    sgc_cli: Sgc, tmp_path: Path, rows: Path, trace: Path, model: Path
+) -> None:
+    program = tmp_path / "fixed.py"
+    program.write_text(FIXED)
+    options = ("--model", model, "--kv-tokens", 2000, "--trace", trace)
+    assert sgc_cli("run", program, "--inputs", rows, *options).code == 0
+    for node in nodes(load(trace)).values():
+        decode = next(s for s in node.children if s.name == "decode")
+        forced = [s.args["forced_tokens"] for s in decode.children]
+        assert forced
+        assert {s.name for s in decode.children} == {"forced"}
+        assert 0 < sum(forced) <= node.args["forced_tokens"] < node.args["completion_tokens"]
+
+
+FIXED = """
+import sgc
+
+@sgc.function
+def fixed(s, name: str):
+    s += name + sgc.gen("x", regex="(one|two) the quick brown fox jumps over (three|four) dogs")
+"""
+
+
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+def test_slices_nest_whatever_fails(sgc_cli: Sgc, tmp_path: Path, trace: Path, mode: str) -> None:
+    random = Random(1)
+
+    def fail(prompt: str) -> Exception | None:
+        return sgc.BackendError("busy") if random.random() < 0.15 else None
+
+    backend = ScriptedBackend(lambda p, _: " Hi", delay=lambda p: 0.02 * random.random(), fail=fail)
+    sgc.set_default_backend(backend)
+    (tmp_path / "deep.py").write_text(DEEP)
+    rows = tmp_path / "deep.jsonl"
+    rows.write_text("".join(f'{{"items": {json.dumps(["a", "b"][: i % 3])}}}\n' for i in range(9)))
+    run = ("run", f"{tmp_path / 'deep.py'}:deep", "--mode", mode, "--inputs", rows)
+    options = ("-o", tmp_path / "out.jsonl", "--trace", trace, "--retries", 1, "--quiet")
+    assert sgc_cli(*run, *options, "--deadline", 0.018).code in (0, 1)
+    events = load(trace)
+    found = tracks(events)
+    assert {s.args["node"] for s in nodes(events).values()} >= {"f0[1]/g0", "c0/f0[0]/g0"}
+    assert all(s.end is not None for own in found.values() for s in walk(own))
+
+
+DEEP = """
+import time
+import sgc
+
+@sgc.tool(effect="repeatable")
+def slow(n: int):
+    time.sleep(0.002 * n)
+    return n
+
+@sgc.function
+def leaf(s, t: str):
+    s += t
+    for b in s.fork(2):
+        b += sgc.gen("q", max_tokens=2)
+        sgc.call(slow, 1)
+    s += sgc.gen("r", max_tokens=2)
+    return s["r"]
+
+@sgc.function
+def deep(s, items: list):
+    f = s.fork(3)
+    for b in f:
+        x = leaf(t="x")
+        b += sgc.gen("a", max_tokens=2)
+        b += x["r"]
+    f.join()
+    for item in items:
+        s += item + sgc.gen("z", max_tokens=2)
+        leaf(t=item)
+        sgc.call(slow, 2)
+"""
 
 
 def test_failed_and_repeated_nodes_are_marked(
