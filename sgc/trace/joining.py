@@ -204,8 +204,10 @@ class Join:
                 return Poison(aliased(name))
             frozen.append(self._frozen(path, value))
         if any(isinstance(v, TracedHandle) for v in values):
-            if not all(isinstance(v, TracedHandle) and _is_alike(v, values[0]) for v in values):
+            if not all(isinstance(v, TracedHandle) for v in values):
                 return Poison(differs(name))
+            operands = self.each(lambda i: self.trace.operand(values[i]))
+            return rebuild(self.trace, self.merge(operands, values, [_common_handle(values)]))
         try:
             operands = self.each(lambda i: self._operand(frozen[i]))
         except Refusal as refusal:
@@ -299,8 +301,20 @@ def _are_same(a: list[Any], b: list[Any]) -> bool:
     return len(a) == len(b) and all(map(_is_same, a, b))
 
 
-def _is_alike(a: TracedHandle, b: TracedHandle) -> bool:
-    return bool(a.symbol.form == b.symbol.form)
+def _common_handle(handles: list[TracedHandle]) -> Form:
+    """The form of a handle that is one of several: what all of the programs set."""
+    from sgc.trace.subprogram import Callee
+
+    callees = list({id(h.symbol.form.target): h.symbol.form.target for h in handles}.values())
+    if len(callees) == 1:
+        return handles[0].symbol.form
+    names = [n for n in callees[0].variables if all(n in c.variables for c in callees)]
+    variables = {n: common_form([c.variables[n] for c in callees]) for n in names}
+    every = {n for c in callees for n in (*c.variables, *c.unsure)}
+    unsure = frozenset(n for c in callees for n in c.unsure) | (every - set(names))
+    program = " or ".join(dict.fromkeys(c.program for c in callees))
+    value = common_form([c.value for c in callees])
+    return Form("handle", target=Callee("", program, variables, unsure, value, True))
 
 
 def _uneven(contents: list[list[Any]]) -> bool:

@@ -434,6 +434,17 @@ def beam(s):
     return [f["deep"] for f in kept], [f["idea"] for f in kept]
 
 
+@sgc.function
+def handle_of_one_arm(s):
+    s += "h" + sgc.gen("v")
+    h = judged("first")
+    if s["v"] == "yes":
+        h = judged("second")
+    elif s["v"] == "no":
+        h = judged(s["v"])
+    return h["ok"], h.value, h.text()
+
+
 CASES: list[tuple[sgc.Program, list[dict[str, Any]]]] = [
     (early_return, [{}]),
     (chain_of_choices, [{}]),
@@ -463,6 +474,7 @@ CASES: list[tuple[sgc.Program, list[dict[str, Any]]]] = [
     (list_argument, [{"items": ["a", "no"]}]),
     (best_branch, [{}]),
     (beam, [{}]),
+    (handle_of_one_arm, [{}]),
 ]
 
 
