@@ -139,8 +139,29 @@ def follow_fork_item(follower: Following, frame: Frame, node: Node, condition: C
     index = frame.operand(node.attrs["index"])
     if not isinstance(family, Family) or is_broken(index):
         return BROKEN
+    is_new = not isinstance(index, int) and "*" not in family.branches
+    others = list(family.branches.values())
     found = family.branch(index)
+    if found is not None and is_new and others:
+        _any_of(follower, found, others, index, condition)
     return BROKEN if found is None else found
+
+
+def _any_of(
+    follower: Following,
+    found: KnownStream,
+    others: list[KnownStream],
+    index: Any,
+    condition: Condition,
+) -> None:
+    """Make of a branch one of the others, which one the run decides."""
+    calls = calls_of(follower.spans.inside(index))
+    pieces = [piece for branch in others for piece in branch.pieces[branch.start :]]
+    calls |= calls_of(follower.spans.inside([piece.data for piece in pieces]))
+    if pieces:
+        found.add("text", follower.spans.new(0, None, calls).mark, condition)
+    for name in {name for branch in others for name in branch.variables}:
+        found.variables[name] = Unknown(follower.spans.new(0, None, calls))
 
 
 def follow_join(follower: Following, frame: Frame, node: Node, condition: Condition) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from sgc_ir.analysis.conditions import Condition, Conditions
-from sgc_ir.analysis.spans import Spans
+from sgc_ir.analysis.spans import Span, Spans
 
 _END = "\ufdd2"  # stands where the content of an open turn ends
 Message = dict[str, str]
@@ -63,22 +63,20 @@ class _Text:
     def __init__(self, renderer: Renderer) -> None:
         self._renderer = renderer
         self._turns: list[Message] = []
-        self._open = False
+        self.is_open = False
         self._raw: list[tuple[int, str]] = []
 
-    def text(self, data: str) -> None:
-        if self._open:
+    def add(self, kind: Literal["text", "begin", "end"], data: str) -> None:
+        if kind == "end":
+            self.is_open = False
+        elif kind == "begin":
+            if not self.is_open:
+                self._turns.append({"role": data, "content": ""})
+            self.is_open = True
+        elif self.is_open:
             self._turns[-1]["content"] += data
         else:
             self._raw.append((len(self._turns), data))
-
-    def begin(self, role: str) -> None:
-        if not self._open:
-            self._turns.append({"role": role, "content": ""})
-            self._open = True
-
-    def end(self) -> None:
-        self._open = False
 
     def whole(self) -> str:
         found, shown = "", ""
@@ -86,7 +84,7 @@ class _Text:
             rendered = self._rendered(turns, closed=True)
             found += rendered[len(shown) :] + data
             shown = rendered
-        return found + self._rendered(len(self._turns), not self._open)[len(shown) :]
+        return found + self._rendered(len(self._turns), not self.is_open)[len(shown) :]
 
     def _rendered(self, count: int, closed: bool) -> str:
         if count == 0:
@@ -122,18 +120,10 @@ def text_of(
             continue
         if not conditions.implies(given, piece.condition):
             maybe.add(piece)
-            if piece.kind == "text":
-                continue
-            built.text(maybe.taken())
-        else:
-            built.text(maybe.taken())
-        if piece.kind == "text":
-            built.text(piece.data)
-        elif piece.kind == "begin":
-            built.begin(piece.data)
-        else:
-            built.end()
-    built.text(maybe.taken())
+            continue
+        maybe.settle(built)
+        built.add(piece.kind, piece.data)
+    maybe.settle(built)
     return built.whole()
 
 
@@ -147,17 +137,30 @@ class _Maybe:
     def add(self, piece: Piece) -> None:
         self._pieces.append(piece)
 
-    def taken(self) -> str:
-        """Mark of the span that they are, "" where there are none."""
+    def settle(self, built: _Text) -> None:
+        """Put their span, if there are any, and leave a role open or closed as they do; the text
+        of roles inside is in the span, without bound."""
         if not self._pieces:
-            return ""
+            return
+        begins = [piece.data for piece in self._pieces if piece.kind == "begin"]
+        roles = [piece.kind for piece in self._pieces if piece.kind != "text"]
+        last_kind, span = self._pieces[-1].kind, self._span()
+        built.add("text", span.mark)
+        if roles and (roles[-1] == "begin") != built.is_open:
+            built.add("begin" if roles[-1] == "begin" else "end", "".join(begins[-1:]))
+            if last_kind == "text":
+                key = ("behind the role", span)
+                built.add("text", self._spans.for_pieces(key, None, span.calls).mark)
+
+    def _span(self) -> Span:
         high: int | None = 0
         calls: frozenset[int] = frozenset()
         for piece in self._pieces:
+            high = high if piece.kind == "text" else None
             for part in self._spans.parts(piece.data) if piece.kind == "text" else ():
                 more = self._count(part) if isinstance(part, str) else part.high
                 high = None if high is None or more is None else high + more
                 calls |= frozenset() if isinstance(part, str) else part.calls
         key = tuple(self._pieces)
         self._pieces = []
-        return self._spans.for_pieces(key, high, calls).mark
+        return self._spans.for_pieces(key, high, calls)

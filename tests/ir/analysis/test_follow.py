@@ -72,7 +72,7 @@ def assert_known(instance: Instance, made: Sequence[Mapping[str, Any]], failed: 
         ]
         fits = [c for c in ways if re.fullmatch(prompt_pattern(c, outputs), real["prompt"])]
         assert fits, (real["node"], real["prompt"], [c.prompt for c in ways])
-        found = fits[0]
+        found = next((c for c in fits if c.number not in seen), fits[0])
         seen.add(found.number)
         result = real["result"]
         if not found.repeats and isinstance(result, str) and len(ways) == 1:
@@ -81,7 +81,8 @@ def assert_known(instance: Instance, made: Sequence[Mapping[str, Any]], failed: 
             assert found.tokens_low <= words(result) <= found.tokens_high
     if not failed:
         for call in instance.calls:
-            assert call.calls_low <= (call.number in seen), call.path
+            # Which of several calls with an open path it was, nobody can tell.
+            assert "*" in call.path or call.calls_low <= (call.number in seen), call.path
             assert instance.failure is None
     if not failed and instance.bounded:
         assert len(made) <= len(instance.calls)
@@ -103,7 +104,7 @@ def test_calls_of_the_gallery_are_known(name: str) -> None:
         assert_known(known(program.graph, row), made, state.error() is not None)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(12), 115, 126, 128, 135, 197])
 def test_calls_of_random_programs_are_known(seed: int) -> None:
     try:
         compiled = load_text(BranchWriter(seed).text()).compile()
