@@ -118,7 +118,9 @@ def looping(entry: Any) -> Program:
     inner = Builder("loop.py")
     n = inner.add(Op.ARGUMENT, name="n")
     more = inner.add(Op.EXPR, fn="is_set", args=(n,))
-    body = inner.graph("main.loop", Param("i", default=0), Param("n", default=0), value=more, vars={"n": more})
+    body = inner.graph(
+        "main.loop", Param("i", default=0), Param("n", default=0), value=more, vars={"n": more}
+    )
     b = Builder("loop.py")
     loop = b.add(
         Op.LOOP,
