@@ -371,4 +371,6 @@ def test_an_interrupted_run_shows_what_was_in_flight(tmp_path: Path, trace: Path
     assert run.wait(60) == 130
     found = tracks(json.loads(trace.read_text()))
     (node,) = [s for s in walk(found["row 20", "main"]) if "node" in s.args]
-    assert (node.category, node.args["state"]) == ("gen,unfinished", "unfinished")
+    state = node.args["state"]
+    assert state in ("unfinished", "cancelled")  # as the signal finds it
+    assert node.category == f"gen,{state}"
