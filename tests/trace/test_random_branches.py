@@ -35,6 +35,7 @@ def test_random_program_is_equal_or_refused(seed: int) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(7200)
 def test_many_random_programs_are_equal_and_few_are_refused() -> None:
     counts = Counter(check(seed, scripts=12) for seed in range(5000))
     assert counts["refused"] < 0.12 * counts.total()
