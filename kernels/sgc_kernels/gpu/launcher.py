@@ -1,10 +1,11 @@
 """Launching a kernel by what was compiled for such arguments before.
 
-Triton looks at each argument of each launch and at its own settings, which takes so long that a step of a thousand tokens, ten kernels a layer, may take the host longer than the GPU. Here
-the key of what was compiled is made of the few things in which launches of a kernel differ, and
-Triton's own C launcher is called with the same arguments. The first launch under a key
-is Triton's, so compiling and errors are, too; so are all launches where its launcher is not the one
-that is known here (`launch_directly`), and in its interpreter.
+Triton looks at each argument of each launch and at its own settings, which takes so long that a
+step of a thousand tokens, ten kernels a layer, may take the host longer than the GPU. Here the key
+of what was compiled is made of the few things in which launches of a kernel differ, and Triton's
+own C launcher is called with the same arguments. The first launch under a key is Triton's, so
+compiling and errors are, too; so are all launches where its launcher is not the one that is known
+here (`launch_directly`), and in its interpreter.
 """
 
 from __future__ import annotations
