@@ -18,7 +18,7 @@ from typing import Any
 
 from sgc_ir import errors
 from sgc_ir.params import CallResult, SamplingParams, Timing, Usage
-from sgc_runtime.executor.backend import Call
+from sgc_runtime.executor.backend import Beginning, Call
 
 Plain = list[Any]
 
@@ -44,12 +44,14 @@ def plain_call(call: Call) -> Plain:
         call.on_text is not None,
         call.instance,
         call.more_tokens,
+        [call.fewest, call.most, call.readers, call.next_use, [list(b) for b in call.beginnings]],
     ]
 
 
 def call_of(plain: Plain, on_text: Callable[[str], None]) -> Call:
     """The call; `on_text` is used if it streams its text."""
-    node, stream, row, given, seeds, end_of_turn, streams, instance, more_tokens = plain
+    node, stream, row, given, seeds, end_of_turn, streams, instance, more_tokens, hints = plain
+    fewest, most, readers, next_use, beginnings = hints
     return Call(
         node,
         stream,
@@ -61,6 +63,11 @@ def call_of(plain: Plain, on_text: Callable[[str], None]) -> Call:
         None,
         instance,
         more_tokens,
+        fewest,
+        most,
+        readers,
+        next_use,
+        tuple(Beginning(*found) for found in beginnings),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sgc_ir.params import CallResult, SamplingParams
 
@@ -49,9 +49,28 @@ class PromptView(Protocol):
     def messages(self) -> Sequence[Message]: ...
 
 
+class Beginning(NamedTuple):
+    """A beginning of a call's prompt that other calls read too. A hint.
+
+    Attributes:
+        chars: its length in characters of the prompt's text.
+        readers: calls not issued yet that read it, this one not counted; 0: this one is the last;
+            None: some, how many is not known (other rows, other calls of a sub-program).
+        next_use: tokens that are generated one after another from the end of this call until the
+            first of them is issued, at most; None: not known.
+    """
+
+    chars: int
+    readers: int | None = None
+    next_use: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One model call.
+
+    What is marked as a hint is there for order, memory and eviction only: no result depends on it,
+    and wrong ones cost time. Of two calls of an instance, the one issued later knows better.
 
     Attributes:
         node: dynamic path of the node, for example `f0[2]/g1`.
@@ -61,6 +80,14 @@ class Call:
             older instances may be served first.
         more_tokens: tokens that calls of the instance that are not issued yet can generate at
             most (a select counts 1), or None where that is not known. A hint.
+        fewest, most: tokens that one sample of this call generates at least and at most; `most`
+            None: `params.max_tokens`. Hints.
+        readers: calls not issued yet whose prompts hold the end of this one, sample 0's output
+            included, at most; 0: nobody reads again what lies behind the longest of `beginnings`;
+            None: not known. A hint.
+        next_use: tokens that are generated one after another from the end of this call until the
+            first of its readers is issued, at most; None: not known. A hint.
+        beginnings: of the prompt, which others read too, from the shortest to the longest. A hint.
         params: resolved parameters; for `select` their `choices` and `method`.
         seeds: one 63-bit seed a sample (length `params.n`).
         end_of_turn: inside a role: the template's end-of-turn token also ends the call.
@@ -79,6 +106,11 @@ class Call:
     view: PromptView | None = None
     instance: int = 0
     more_tokens: int | None = None
+    fewest: int = 0
+    most: int | None = None
+    readers: int | None = None
+    next_use: int | None = None
+    beginnings: tuple[Beginning, ...] = ()
 
     @property
     def prompt(self) -> str:
@@ -124,7 +156,14 @@ class BackendStream(Protocol):
         ...
 
     def hint(self, **facts: Any) -> None:
-        """Facts about what follows (readers, tokens); may do nothing, never changes a result."""
+        """Facts about what follows; may do nothing, never changes a result.
+
+        `ahead=[[text, control], ...]`: the prompt will go on with these pieces (fields of `Text`),
+        and then with something that is not known yet. They are not appended by this. Whoever can
+        may compute the prompt and them ahead, when nothing else is to be done; it ends with the
+        next call or the close of the stream, and a further hint takes its place. It may come
+        before the first call. `readers`, `tokens`: what a program says of its prefix.
+        """
         ...
 
 
@@ -146,7 +185,8 @@ class Backend(Protocol):
 
     A backend may have more, which is used where it is there: `load()` and `async ready()` load the
     model now, or wait until it is loaded; `identity()` gives what results depend on, as names and
-    plain data that a journal compares; ids of results are below `vocab_size`.
+    plain data that a journal compares; ids of results are below `vocab_size`; `takes_hints` is
+    True where hints are made use of (else the executor need not make those that cost it work).
     """
 
     name: str
