@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import sgc._checkout  # noqa: F401  (first: the imports below need the source roots)
+from sgc.higher.patterns import best_of, map, reduce, retry_until
 from sgc.lang.primitives import assistant, gen, image, select, system, user, video, vote
 from sgc.lang.tools import call, tool
 from sgc.program import Program, function
@@ -38,11 +39,15 @@ __all__ = [
     "SgcError",
     "ToolError",
     "assistant",
+    "best_of",
     "call",
     "function",
     "gen",
     "image",
     "load",
+    "map",
+    "reduce",
+    "retry_until",
     "select",
     "set_default_backend",
     "system",

@@ -11,7 +11,7 @@ from types import FrameType
 from sgc_ir.errors import CompileError
 from sgc_ir.graph import Source
 
-_OWN_PREFIXES = ("sgc.lang.", "sgc.trace.", "sgc_ir.", "sgc_runtime.")
+_OWN_PREFIXES = ("sgc.lang.", "sgc.higher.", "sgc.trace.", "sgc_ir.", "sgc_runtime.")
 _OWN_MODULES = frozenset(
     {"sgc", "sgc.program", "sgc.runnable", "sgc.compile", "contextlib", "functools"}
 )

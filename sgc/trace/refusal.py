@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from types import CodeType, FrameType, TracebackType
 
-from sgc.lang.source import source_at
+from sgc.lang.source import is_own_module, source_at
 from sgc_ir.errors import CompileError
 from sgc_ir.graph import Source
 
@@ -60,10 +60,15 @@ def is_rewritten(code: CodeType) -> bool:
     return id(code) in _TEXTS
 
 
+def _is_users(frame: FrameType) -> bool:
+    """Whether a frame runs rewritten code of the user, not of a pattern that comes with sgc."""
+    return is_rewritten(frame.f_code) and not is_own_module(frame.f_globals.get("__name__", ""))
+
+
 def user_frame() -> FrameType | None:
-    """The innermost frame of rewritten code."""
+    """The innermost frame of the user's rewritten code."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not is_rewritten(frame.f_code):
+    while frame is not None and not _is_users(frame):
         frame = frame.f_back
     return frame
 
@@ -97,10 +102,10 @@ def refuse(reason: str, *, place: Source | None = None, expression: str | None =
 
 
 def place_of(trace: TracebackType | None) -> Source:
-    """Place of the innermost rewritten frame of a traceback; an empty Source if there is none."""
+    """Place of the user's innermost frame in a traceback; an empty Source if there is none."""
     found = Source()
     while trace is not None:
-        if is_rewritten(trace.tb_frame.f_code):
+        if _is_users(trace.tb_frame):
             found = source_at(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return found
