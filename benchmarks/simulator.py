@@ -1,0 +1,181 @@
+"""How many prompt tokens are computed, by policy and pool, beside the fewest possible.
+
+    python -m benchmarks.simulator --data DIR
+
+Real graphs over real rows run below the real executor on the engine's own scheduler, queue, tree
+and hints; only the model is missing: a step takes virtual time, and gens say words of a script
+(`common/simulated_engine.py`). So runs are exact, repeatable, and take seconds. The pool holds 1,
+2, 4 or 8 longest requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.common.conditions import conditions, use_threads
+from benchmarks.common.results import ResultFile, default_path, result_path
+
+if TYPE_CHECKING:  # brings in torch, whose threads are set first
+    from benchmarks.common.sgc_engine import Job
+    from benchmarks.common.simulated_engine import SimulatedBackend
+
+POOLS = (1, 2, 4, 8)  # longest requests
+PARALLEL = 256  # the default of `sgc run`
+PARTS = ("mmlu", "agents", "rag", "tree", "judge", "react", "game24")
+_ROOMY = 2_000_000  # KV slots of the run that finds the longest request
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How rows and calls are ordered, and what is known of the future.
+
+    Attributes:
+        engine: fields of `EngineConfig`.
+        plan: rows run in the order of the batch plan.
+        hints: the executor tells the engine what the graph knows.
+    """
+
+    engine: dict[str, Any] = field(default_factory=dict)
+    plan: bool = False
+    hints: bool = False
+
+
+_PLAIN = {"priorities": False, "claims": 0.0}
+POLICIES = {
+    "fcfs+lru": Policy({"order": "fcfs", **_PLAIN}),
+    "lpm+lru": Policy({"order": "lpm", **_PLAIN}),
+    "engine": Policy(),
+}
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = _arguments(argv)
+    use_threads(1)
+    from benchmarks.common.data import Data
+
+    data = Data(args.data)
+    file = ResultFile(
+        args.output,
+        what=__doc__ or "",
+        data=data.source,
+        limit=args.limit,
+        conditions=conditions(1),
+    )
+    for part in args.parts:
+        file.add(part, measure(part, data, args))
+
+
+def measure(part: str, data: Any, args: argparse.Namespace) -> dict[str, Any]:
+    """All policies at all pool sizes, over one workload."""
+    from benchmarks.common.simulated_jobs import simulated_job
+
+    job = simulated_job(part, data, args.data, args.limit)
+    longest = longest_request(job, args.model)
+    found: dict[str, Any] = {"rows": len(job.rows), "longest_request": longest, "pools": {}}
+    print(f"{part}: {len(job.rows)} rows, longest request {longest}")
+    for size in args.pools:
+        pool = found["pools"][f"{size}x"] = {}
+        for name in args.policies:
+            pool[name] = result = run(job, args.model, POLICIES[name], size * longest)
+            print(f"  {size}x {name:10} {_line(result)}", flush=True)
+    return found
+
+
+def longest_request(job: Job, model: str) -> int:
+    """Tokens of the longest request of a run, prompt and all that it may generate."""
+    backend = make_backend(model, Policy(), _ROOMY)
+    run_on(job, backend, Policy())
+    return backend.loaded.core.longest
+
+
+def run(job: Job, model: str, policy: Policy, pool: int) -> dict[str, Any]:
+    """Counters of one run, beside the optimum."""
+    from benchmarks.common.optimum import fewest_in_any_order, fewest_in_order
+
+    backend = make_backend(model, policy, pool)
+    run_on(job, backend, policy)
+    work, stats, served = backend.loaded.runner.work, backend.stats(), backend.loaded.core.served
+    best = fewest_in_any_order(served)
+    return {
+        "prompt_tokens": stats["prompt_tokens"],
+        "computed_tokens": work.prompt_tokens,
+        "optimum": best,
+        "over_optimum": round(work.prompt_tokens / best - 1.0, 4),
+        "optimum_of_this_order": fewest_in_order(served, pool),
+        "retractions": stats["retractions"],
+        "recomputed_tokens": stats["recomputed_tokens"],
+        "peak_running": stats["peak_running"],
+        "steps": work.steps,
+        "makespan_s": round(backend.loaded.runner.now, 2),
+    }
+
+
+def make_backend(model: str, policy: Policy, pool: int) -> SimulatedBackend:
+    """An engine without a model, with the tokenizer of one."""
+    from benchmarks.common.simulated_engine import SimulatedBackend
+    from benchmarks.common.simulated_runner import StepCost
+    from benchmarks.common.simulated_script import WordScript
+    from sgc_runtime.engine.config import EngineConfig
+    from sgc_runtime.models import resolve
+    from sgc_runtime.tokenizer.tokenizer import load_tokenizer
+
+    vocabulary = load_tokenizer(resolve(model))
+    settings = EngineConfig(kv_tokens=pool, **policy.engine)
+    return SimulatedBackend(vocabulary, WordScript(vocabulary), StepCost(), settings)
+
+
+def run_on(job: Job, backend: SimulatedBackend, policy: Policy) -> Sequence[Any]:
+    """The states of all rows. Raises the first row's error."""
+    from benchmarks.common.simulated_engine import drive
+    from sgc_runtime.executor.loop import run_sync
+
+    run = job.program.job({"backend": backend, "mode": "compiled", "parallel": PARALLEL})
+    starts = [
+        partial(run.row, index, job.program.arguments((), row))
+        for index, row in enumerate(job.rows)
+    ]
+    states: Sequence[Any] = run_sync(drive(backend, starts, PARALLEL))
+    for error in filter(None, (state.error() for state in states)):
+        raise error
+    return states
+
+
+def _line(result: dict[str, Any]) -> str:
+    return (
+        f"computed {result['computed_tokens']:7} = optimum {result['optimum']:7} "
+        f"{100 * result['over_optimum']:+6.1f} %, this order {result['optimum_of_this_order']:7}, "
+        f"{result['retractions']:3} retractions, {result['makespan_s']:8.1f} s"
+    )
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder of public evaluation sets")
+    parser.add_argument("--limit", type=int, help="a smaller run")
+    parser.add_argument("--parts", type=_names(PARTS), default=list(PARTS))
+    parser.add_argument("--policies", type=_names(POLICIES), default=list(POLICIES))
+    parser.add_argument(
+        "--pools", type=lambda text: [int(n) for n in text.split(",")], default=POOLS
+    )
+    parser.add_argument("--model", default="smollm2-135m", help="whose tokenizer cuts the prompts")
+    parser.add_argument("--output", type=result_path, default=default_path("simulator"))
+    return parser.parse_args(argv)
+
+
+def _names(known: Any) -> Any:
+    def parse(text: str) -> list[str]:
+        names = text.split(",")
+        if unknown := set(names) - set(known):
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}")
+        return names
+
+    return parse
+
+
+if __name__ == "__main__":
+    main()
