@@ -19,7 +19,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from sgc_runtime.cache.kv_pool import SlotAllocator
-from sgc_runtime.cache.radix_tree import Ids, Node, RadixTree, Slots
+from sgc_runtime.cache.radix_tree import MANY, Ids, Node, RadixTree, Slots
+from sgc_runtime.cache.readers import Readers
 
 
 class PrefixCache:
@@ -31,6 +32,7 @@ class PrefixCache:
 
     def __init__(self, num_slots: int, enabled: bool = True) -> None:
         self.tree = RadixTree()
+        self.readers = Readers(self.tree)
         self.enabled = enabled
         self._slots = SlotAllocator(num_slots)
 
@@ -45,6 +47,11 @@ class PrefixCache:
     @property
     def evictable(self) -> int:
         return self.tree.cached - self.tree.locked
+
+    @property
+    def held(self) -> int:
+        """Evictable tokens that calls which wait, or are claimed to come, read again."""
+        return self.tree.held
 
     @property
     def owned(self) -> int:
@@ -78,8 +85,8 @@ class PrefixCache:
     def path_slots(self, node: Node) -> Slots:
         return self.tree.path_slots(node)
 
-    def lock(self, node: Node, above: Node | None = None) -> None:
-        self.tree.lock(node, above)
+    def lock(self, node: Node, above: Node | None = None, user: int = MANY) -> None:
+        self.tree.lock(node, above, user)
 
     def unlock(self, node: Node) -> None:
         self.tree.unlock(node)
@@ -96,19 +103,19 @@ class PrefixCache:
         """Give owned slots back."""
         self._slots.release(slots)
 
-    def store(self, ids: Ids, slots: Slots, node: Node) -> Node:
+    def store(self, ids: Ids, slots: Slots, node: Node, ahead: bool = False) -> Node:
         """Put a computed sequence into the tree; returns its end node, or `node` when nothing is
         kept (the slots then stay with the caller).
 
         `slots` holds the slots of all of `ids`; those before `node.end` are the tree's own (the
         caller has locked `node`), the rest is owned by the caller and goes over to the tree.
         Where the tree already knows a token, the caller's slot is released and `slots` is
-        rewritten in place to the tree's.
+        rewritten in place to the tree's. `ahead`: see `Node`.
         """
         held = node.end
         if not self.enabled:
             return node
-        leaf, existing = self.tree.insert(ids, slots, node)
+        leaf, existing = self.tree.insert(ids, slots, node, ahead)
         if existing > held:
             self.release(slots[held:existing])
             slots[:existing] = self.tree.path_slots(leaf)[:existing]
@@ -126,6 +133,8 @@ class PrefixCache:
         cached = sum(len(n.key) for n in self.tree.nodes())
         locked = sum(len(n.key) for n in self.tree.nodes() if n.locks)
         assert (cached, locked) == (self.tree.cached, self.tree.locked), "counters are off"
+        held = sum(len(n.key) for n in self.tree.nodes() if n.held and not n.locks)
+        assert held == self.tree.held, "tokens that are held are not those that are counted"
         total = self.free + self.evictable + self.referenced
         assert total == self.num_slots, "free + cached + referenced is not the pool size"
         if owned:

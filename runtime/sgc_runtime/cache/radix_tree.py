@@ -12,36 +12,82 @@ What may change under a reader's hands, and how:
 So a node that was once the end of a sequence stays a valid entry for it, without any lock:
 `climb` walks up to the nearest node that is still alive, and what that one holds is a prefix of
 the sequence.
+
+What may be given up goes in this order (`Node.rank`):
+
+| rank     | what                                                   | order within it           |
+|----------|--------------------------------------------------------|---------------------------|
+| released | its last reader is done                                | least recently used first |
+| unknown  | nobody has said anything                               | least recently used first |
+| held     | a call that waits or is claimed to come reads it again | latest next use first     |
+|          | (`readers`)                                            | (Belady's rule)           |
+
+That is an order and no lock: when nothing else is left, what is held goes too.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+
+from sgc_runtime.cache.eviction import EvictionQueue
 
 Ids = npt.NDArray[np.int32]
 Slots = npt.NDArray[np.int64]
 
 _NO_IDS: Ids = np.empty(0, np.int32)
 _NO_SLOTS: Slots = np.empty(0, np.int64)
+_RANK = 1 << 60  # more than there are uses or steps
+
+FAR = 1 << 50  # a next use of which nobody knows when it is
+MANY = -1  # user of what several program instances, or none, have used
+
+
+class Claim:
+    """Calls to come of one program instance read some nodes.
+
+    Args:
+        instance: the program instance.
+        due: the step in which the first of them is to come.
+    """
+
+    __slots__ = ("due", "instance", "nodes")
+
+    def __init__(self, instance: int, due: int) -> None:
+        self.instance, self.due = instance, due
+        self.nodes: dict[Node, None] = {}
 
 
 class Node:
-    """A run of tokens below `parent`; only the tree changes it."""
+    """A run of tokens below `parent`; only the tree changes it.
+
+    Attributes:
+        claim: whoever is to read it again.
+        waiters: requests in the queue that go on from here or from below.
+        released: its last reader is done.
+        user: the program instance that alone has locked it so far, MANY, or None.
+        ahead: computed before any call asked for it, and no call has read it yet.
+        label: number of the request that said last what becomes of it.
+    """
 
     __slots__ = (
+        "ahead",
         "alive",
         "children",
+        "claim",
         "end",
         "key",
+        "label",
         "last_used",
         "locks",
         "parent",
         "queued",
+        "released",
         "slots",
+        "user",
+        "waiters",
     )
 
     def __init__(self, parent: Node | None, key: Ids, slots: Slots, end: int, tick: int) -> None:
@@ -53,7 +99,12 @@ class Node:
         self.locks = 0  # users of this node or of one below
         self.last_used = tick
         self.alive = True
-        self.queued = False  # has an entry in the eviction heap
+        self.queued: int | None = None  # rank at which it waits for its eviction
+        self.claim: Claim | None = None
+        self.waiters = 0
+        self.released = self.ahead = False
+        self.user: int | None = None
+        self.label = -1
 
     @property
     def start(self) -> int:
@@ -63,20 +114,33 @@ class Node:
     def evictable(self) -> bool:
         return self.alive and not self.locks and not self.children and self.parent is not None
 
+    @property
+    def held(self) -> bool:
+        """Whether somebody is known to read it again."""
+        return self.waiters > 0 or self.claim is not None
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order of eviction."""
+        if self.waiters:
+            return 2 * _RANK
+        if self.claim is not None:
+            return 2 * _RANK - self.claim.due
+        return self.last_used - (_RANK if self.released else 0)
+
 
 class RadixTree:
     """Match, insert, lock, evict; never touches the KV itself.
 
-    `cached` counts all tokens in the tree, `locked` those that a lock protects.
+    `cached` counts all tokens in the tree, `locked` those that a lock protects, `held` those
+    without a lock that are known to be read again.
     """
 
     def __init__(self) -> None:
         self.root = Node(None, _NO_IDS, _NO_SLOTS, 0, 0)
-        self.cached = 0
-        self.locked = 0
+        self.cached = self.locked = self.held = 0
         self._tick = 0
-        self._heap: list[tuple[int, int, Node]] = []  # (last_used when queued, serial, node)
-        self._serial = 0
+        self._leaves: EvictionQueue[Node] = EvictionQueue()
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -143,33 +207,45 @@ class RadixTree:
         self._touch(node)
         return node
 
-    def insert(self, ids: Ids, slots: Slots, start: Node | None = None) -> tuple[Node, int]:
+    def insert(
+        self, ids: Ids, slots: Slots, start: Node | None = None, ahead: bool = False
+    ) -> tuple[Node, int]:
         """Add a sequence; returns its end node and how many of its tokens were there before.
 
         The tree takes over `slots[existing:]`; the slots before stay the caller's.
-        `ids` and `slots` are copied.
+        `ids` and `slots` are copied. `ahead`: see `Node`.
         """
         node = self.match(ids, start)
         existing = node.end
         if existing == len(ids):
             return node, existing
         leaf = Node(node, ids[existing:].copy(), slots[existing:].copy(), len(ids), self._tick)
+        leaf.ahead = ahead
         node.children[int(leaf.key[0])] = leaf
         self.cached += len(leaf.key)
-        self._queue(leaf)
+        self.requeue(leaf)
         return leaf, existing
 
     # -- protecting ---------------------------------------------------------------------------
 
     # These and `_touch` run for every request of a step: plain loops, no generator.
 
-    def lock(self, node: Node, above: Node | None = None) -> None:
+    def lock(self, node: Node, above: Node | None = None, user: int = MANY) -> None:
         """Protect the path to `node` from eviction until `unlock`; with `above`, an ancestor, only
-        what lies behind it (a lock of `above` becomes one of `node`)."""
+        what lies behind it (a lock of `above` becomes one of `node`).
+
+        Args:
+            user: the program instance that uses the path.
+        """
         while node is not above and node.parent is not None:
             if node.locks == 0:
                 self.locked += len(node.key)
+                if node.held:
+                    self.held -= len(node.key)
             node.locks += 1
+            node.released = False
+            if node.user != user:
+                node.user = user if node.user is None else MANY
             node = node.parent
 
     def unlock(self, node: Node) -> None:
@@ -179,24 +255,27 @@ class RadixTree:
             node.locks -= 1
             if node.locks == 0:
                 self.locked -= len(node.key)
+                if node.held:
+                    self.held += len(node.key)
                 if not node.children:
-                    self._queue(node)
+                    self.requeue(node)
             node = node.parent
 
     # -- shrinking ----------------------------------------------------------------------------
 
     def evict(self, num_tokens: int) -> Slots:
-        """Drop up to `num_tokens` unlocked tokens, least recently used leaves first, each from
-        its end; returns their slots. Fewer come back only when everything left is locked."""
+        """Drop up to `num_tokens` unlocked tokens, leaves of the lowest rank first, each from its
+        end; returns their slots. Fewer come back only when everything left is locked."""
         freed: list[Slots] = []
         missing = num_tokens
-        while missing > 0 and self._heap:
-            queued_tick, _, node = heapq.heappop(self._heap)
-            node.queued = False
-            if node.locks or node.children or not node.alive:
+        while missing > 0:
+            node, queued = self._leaves.pop()
+            if node is None:
+                break
+            if not node.evictable:
                 continue
-            if node.last_used != queued_tick:  # used since: it takes its new place
-                self._queue(node)
+            if node.rank != queued:  # used since: it takes its new place
+                self.requeue(node)
                 continue
             cut = self._truncate(node, len(node.key) - missing)
             freed.append(cut)
@@ -219,6 +298,15 @@ class RadixTree:
             node = parent
         return np.concatenate(freed) if freed else _NO_SLOTS
 
+    def requeue(self, node: Node) -> None:
+        """The rank of a node may have fallen."""
+        if not (node.children or node.locks) and node.evictable:
+            self._leaves.push(node)
+
+    def cut(self, node: Node, end: int) -> None:
+        """Let a node begin behind token `end`, which is inside; what lies before is its parent."""
+        self._split(node, end)
+
     # -- below --------------------------------------------------------------------------------
 
     def _split(self, node: Node, end: int) -> Node:
@@ -226,7 +314,11 @@ class RadixTree:
         assert parent is not None
         # Copies, so that neither part keeps the memory of the other alive.
         upper = Node(parent, node.key[:cut].copy(), node.slots[:cut].copy(), end, node.last_used)
-        upper.locks = node.locks
+        upper.locks, upper.waiters, upper.label = node.locks, node.waiters, node.label
+        upper.user, upper.released, upper.ahead = node.user, node.released, node.ahead
+        upper.claim = node.claim
+        if upper.claim is not None:
+            upper.claim.nodes[upper] = None
         upper.children[int(node.key[cut])] = node
         parent.children[int(node.key[0])] = upper
         node.parent = upper
@@ -243,25 +335,25 @@ class RadixTree:
         """Cut a node without locks and children down to `keep` tokens; none: it dies."""
         parent, freed = node.parent, node.slots
         assert parent is not None
+        if node.held:
+            self.held -= len(freed) - max(0, keep)
         if keep > 0:
             freed = freed[keep:]
             node.key, node.slots = node.key[:keep], node.slots[:keep]
             node.end -= len(freed)
-            self._queue(node)
+            self.requeue(node)
         else:
             del parent.children[int(node.key[0])]
             node.alive = False
+            self._leaves.drop(node)
+            if node.claim is not None:
+                del node.claim.nodes[node]
+                node.claim = None
             node.end -= len(freed)
             node.key, node.slots = _NO_IDS, _NO_SLOTS  # a soft hold may keep the node for long
-            self._queue(parent)
+            self.requeue(parent)
         self.cached -= len(freed)
         return freed
-
-    def _queue(self, node: Node) -> None:
-        if not (node.queued or node.children or node.locks) and node.evictable:
-            node.queued = True
-            self._serial += 1
-            heapq.heappush(self._heap, (node.last_used, self._serial, node))
 
 
 def common_prefix(a: Ids, b: Ids) -> int:

@@ -1,0 +1,68 @@
+"""What is known of later uses of the tree's nodes: who waits to read them, who will come, and what
+nobody reads again. It moves their place in the order of eviction, and never locks anything."""
+
+from __future__ import annotations
+
+from sgc_runtime.cache.radix_tree import Claim, Node, RadixTree
+
+
+class Readers:
+    """Marks nodes of one tree."""
+
+    def __init__(self, tree: RadixTree) -> None:
+        self._tree = tree
+
+    def wait_at(self, node: Node) -> None:
+        """Somebody waits who goes on from `node`."""
+        while node.parent is not None:
+            if not node.held and not node.locks:
+                self._tree.held += len(node.key)
+            node.waiters += 1
+            node = node.parent
+
+    def wait_no_more(self, node: Node) -> None:
+        """Undo one `wait_at` of the same node, which may have died meanwhile."""
+        while node.parent is not None:
+            assert node.waiters > 0, "nobody waits here"
+            node.waiters -= 1
+            if not node.held and not node.locks:
+                self._tree.held -= len(node.key)
+            self._tree.requeue(node)
+            node = node.parent
+
+    def claim(self, node: Node, claim: Claim | None) -> None:
+        """Let a claim, or none, take the place of the one that a living node has."""
+        if node.claim is claim:
+            return
+        held = node.held
+        if node.claim is not None:
+            del node.claim.nodes[node]
+        node.claim = claim
+        if claim is not None:
+            claim.nodes[node] = None
+            node.released = False
+        if held != node.held and not node.locks:
+            self._tree.held += len(node.key) if node.held else -len(node.key)
+        self._tree.requeue(node)
+
+    def drop(self, claim: Claim) -> None:
+        """Nobody comes for it any more."""
+        for node in list(claim.nodes):
+            self.claim(node, None)
+
+    def release(self, node: Node) -> None:
+        """Nobody is known to read a living node again: it is among the first to go."""
+        self.claim(node, None)
+        node.released = True
+        self._tree.requeue(node)
+
+    def read(self, node: Node) -> int:
+        """A call reads the path to `node`: how many of its tokens were computed ahead of any call
+        and are read for the first time."""
+        tokens = 0
+        while node.parent is not None:
+            if node.ahead:
+                node.ahead = False
+                tokens += len(node.key)
+            node = node.parent
+        return tokens
