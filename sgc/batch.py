@@ -24,16 +24,22 @@ END_WAIT_S = 1.0  # for cancelled rows
 
 
 def run_rows(
-    rows: Iterable[Any], start: Start, parallel: int, progress: bool, lazy: bool
+    rows: Iterable[Any],
+    start: Start,
+    parallel: int,
+    progress: bool,
+    lazy: bool,
+    total: int | None = None,
 ) -> Iterator[FinishedState]:
     """States of all rows in order; at most `parallel` rows run at the same time.
 
     Args:
+        total: how many rows there are, where that is known and `rows` does not say so.
         start: coroutine function of row index and row, for the runtime's loop.
         lazy: take rows only as far as the consumer gets, at most `ROWS_AHEAD * parallel` ahead
             of the row that it waits for, instead of as fast as they finish.
     """
-    total = len(rows) if isinstance(rows, Sized) else None
+    total = len(rows) if isinstance(rows, Sized) else total
     window = _Window(enumerate(rows), start, parallel, parallel * ROWS_AHEAD if lazy else None)
     shown = RowProgress(total) if progress else None
     try:

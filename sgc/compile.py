@@ -92,11 +92,10 @@ class CompiledProgram(Runnable):
         graphs = self.graph.graphs.values()
         return frozenset(self.graph.tools).union(*(_variables(graph) for graph in graphs))
 
-    def _execute_for(self, rows: Sequence[Any], execute: Execute) -> Execute:
-        common = common_values(self._values_or_none(row) for row in rows)
-        return self.for_rows(common)._executor("compiled")[1] if common else execute
+    def _for_batch(self, rows: Sequence[Any]) -> CompiledProgram:
+        return self.for_rows(common_values(self.values_or_none(row) for row in rows))
 
-    def _values_or_none(self, row: Any) -> Mapping[str, Any] | None:
+    def values_or_none(self, row: Any) -> Mapping[str, Any] | None:
         """The arguments of a row, None for one that cannot run."""
         try:
             return None if isinstance(row, Exception) else self._row_values(row)

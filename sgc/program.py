@@ -87,11 +87,10 @@ class Program(Runnable):
             self._tell(compiled)
         return "interpreted", self._interpret, None
 
-    def _execute_for(self, rows: Sequence[Any], execute: Execute) -> Execute:
+    def _for_batch(self, rows: Sequence[Any]) -> CompiledProgram:
         compiled = self._compiled()
-        if isinstance(compiled, SgcError):
-            return execute
-        return compiled._execute_for(rows, execute)
+        assert not isinstance(compiled, SgcError), "its rows run interpreted"
+        return compiled._for_batch(rows)
 
     def _compiled(self) -> CompiledProgram | SgcError:
         """The graph for the globals and closures as they are now, or why there is none."""

@@ -7,8 +7,8 @@ import contextvars
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, overload
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from sgc.batch import run_rows
 from sgc.default_backend import default_backend
@@ -25,6 +25,9 @@ from sgc_runtime.executor.node_stats import NodeTable
 from sgc_runtime.executor.policy import Policies
 from sgc_runtime.executor.state import FinishedState
 
+if TYPE_CHECKING:
+    from sgc.compile import CompiledProgram
+
 Values = Mapping[str, Any]
 Execute = Callable[[Values, RunContext, contextvars.Context], Coroutine[Any, Any, FinishedState]]
 NodeNames = Callable[[], frozenset[str]]  # variables and tools of a program
@@ -37,7 +40,7 @@ RUN_OPTIONS = (
     "row_deadline",
     "retries",
 )
-BATCH_OPTIONS = (*RUN_OPTIONS, "parallel")
+BATCH_OPTIONS = (*RUN_OPTIONS, "parallel", "plan")
 _LOG = logging.getLogger("sgc")
 
 
@@ -62,10 +65,12 @@ class Job:
         log: NodeLog | None = None,
         nodes: NodeTable | None = None,
         make_context: Callable[..., RunContext] = RunContext,
+        shared_chars: int = 0,
     ) -> FinishedState:
         """Run one row; to be awaited on the runtime's loop.
 
-        `log` is the row's journal; `nodes` counts what each node costs.
+        `log` is the row's journal; `nodes` counts what each node costs; `shared_chars` of its first
+        prompt are read by later rows too.
         """
         ctx = make_context(
             self.backend,
@@ -77,6 +82,7 @@ class Job:
             policies=self.policies,
             nodes=nodes,
         )
+        ctx.shared_chars = shared_chars
         seconds = self.settings.row_deadline
         if seconds is None:
             return await self.execute(values, ctx, self.context)
@@ -180,7 +186,8 @@ class Runnable(ABC):
         the others: its state has `error()`. An exception in place of a row fails that row.
 
         Args:
-            sampling: the other options of `run`: deadlines, retries and sampling values.
+            sampling: the other options of `run`: deadlines, retries and sampling values; and
+                `plan=False`, with which rows start in their own order.
             progress: show a bar on standard error.
             iterate: give an iterator that takes rows only as they are needed.
 
@@ -190,26 +197,31 @@ class Runnable(ABC):
         merged = _merge({k: v for k, v in {**given, **sampling}.items() if v is not None}, options)
         job = self.job(merged)
         if job.mode == "compiled" and not iterate and isinstance(rows, list | tuple):
-            job = replace(job, execute=self._execute_for(rows, job.execute))
+            from sgc.planned_batch import run_planned
+
+            return run_planned(self, self._for_batch(rows), job, rows, progress)
         parallel = job.settings.parallel
-        states = _to_the_end(run_rows(rows, self._starter(job), parallel, progress, iterate), job)
+        start = self._starter(job)
+        states = _to_the_end(run_rows(rows, start, parallel, progress, iterate), job)
         return states if iterate else list(states)
 
-    def _starter(self, job: Job) -> Callable[[int, Any], Coroutine[Any, Any, FinishedState]]:
-        async def start(index: int, row: Any) -> FinishedState:
+    def _starter(self, job: Job) -> Callable[..., Coroutine[Any, Any, FinishedState]]:
+        """A coroutine function of a row's index, the row, and what `Job.row` takes besides."""
+
+        async def start(index: int, row: Any, shared_chars: int = 0) -> FinishedState:
             if isinstance(row, Exception):
                 return FinishedState.failed(row, job.mode)
             try:
                 values = self._row_values(row)
             except InputError as error:
                 return FinishedState.failed(error, job.mode)
-            return await job.row(index, values)
+            return await job.row(index, values, shared_chars=shared_chars)
 
         return start
 
-    def _execute_for(self, rows: Sequence[Any], execute: Execute) -> Execute:
-        """How to execute these rows, which may have values in common; `execute` does any."""
-        return execute
+    def _for_batch(self, rows: Sequence[Any]) -> CompiledProgram:
+        """The compiled program for these rows, with the values that they have in common in it."""
+        raise NotImplementedError
 
     def _row_values(self, row: Any) -> dict[str, Any]:
         if isinstance(row, Mapping):

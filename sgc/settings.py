@@ -55,6 +55,10 @@ class RunSettings:
     parallel: int = field(
         default=256, metadata=_facts("rows that run at the same time, at most", "run", "N")
     )
+    plan: bool = field(
+        default=True,
+        metadata=_facts("start rows as they stand in the input, not in a planned order", "batch"),
+    )
     deadline: PerNode = field(
         default=None,
         metadata=_facts(

@@ -47,6 +47,11 @@ class ModelSource:
     def chat_template(self) -> ChatTemplate:
         return self.tokenizer.chat_template
 
+    @property
+    def keeps_prefixes(self) -> bool:
+        """Whether the KV of prompts is kept for calls that begin alike."""
+        return self._options.cache
+
     async def seams(self) -> Seams:
         """How text joins ids; known without the model. Raises ModelError."""
         if self._seams is None:

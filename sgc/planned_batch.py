@@ -1,0 +1,66 @@
+"""Runs a list of rows in the order of a plan, and gives their states in their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sgc.batch import run_rows
+from sgc_runtime.executor.state import FinishedState
+
+if TYPE_CHECKING:
+    from sgc.compile import CompiledProgram
+    from sgc.runnable import Job, Runnable
+    from sgc_ir.analysis.plan import RowFacts
+
+Numbered = tuple[int, Any, int]  # a row's index, the row, characters that the next one shares
+
+
+def run_planned(
+    given: Runnable, program: CompiledProgram, job: Job, rows: Sequence[Any], progress: bool
+) -> list[FinishedState]:
+    """States of all rows, in the order of `rows`.
+
+    Args:
+        given: whose arguments rows give.
+        program: what runs them.
+    """
+    job = replace(job, execute=program._executor("compiled")[1])
+    start = given._starter(job)
+    order: list[int] = []
+
+    def starts() -> Iterator[Numbered]:
+        for numbered in _in_order(program, job, rows):
+            order.append(numbered[0])
+            yield numbered
+
+    states = run_rows(
+        starts(),
+        lambda _, numbered: start(*numbered),
+        job.settings.parallel,
+        progress,
+        lazy=False,
+        total=len(rows),
+    )
+    found: list[FinishedState | None] = [None] * len(rows)
+    for place, state in enumerate(states):
+        found[order[place]] = state
+    job.end()
+    return [state for state in found if state is not None]
+
+
+def _in_order(program: CompiledProgram, job: Job, rows: Sequence[Any]) -> Iterator[Numbered]:
+    from sgc.planning import InPlanOrder, RowReader, gains_from_order
+
+    if not job.settings.plan or len(rows) < 2 or not gains_from_order(job.backend):
+        yield from ((index, row, 0) for index, row in enumerate(rows))
+        return
+    reader = RowReader(program.graph, job.backend.backend, job.settings.params)
+
+    def facts(numbered: tuple[int, Any]) -> RowFacts:
+        return reader.facts(numbered[0], program.values_or_none(numbered[1]))
+
+    windows = reader.windows(job.settings.parallel)
+    for (index, row), shared_chars in InPlanOrder(enumerate(rows), facts, *windows):
+        yield index, row, shared_chars
