@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sgc.cli.common import PATH, debug_option, print_result
+from sgc.cli.failure import CommandError
 
 if TYPE_CHECKING:
+    from sgc.page.timeline import Timeline
     from sgc_ir.graph import Program as Graphs
     from sgc_ir.params import SamplingParams
 
@@ -40,7 +42,28 @@ if TYPE_CHECKING:
     metavar="STATS.json",
     help="Numbers of such a run (`sgc run --stats`): show planned against actual.",
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--rates",
+    type=PATH,
+    metavar="STATS.json",
+    help="Numbers of a run (`sgc run --stats`) whose tokens a second the expected time comes from; "
+    "without it those of --analyze.",
+)
+@click.option(
+    "--trace",
+    type=PATH,
+    metavar="T.json",
+    help="Timeline of such a run (`sgc run --trace`), for the page of --format html.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "html"]),
+    default="text",
+    help="html is one page with the graph, its costs and the timeline; it needs no network. "
+    "Default: text.",
+)
+@click.option("-o", "--output", type=PATH, metavar="FILE", help="File instead of standard output.")
 @debug_option
 def command(
     graph: str,
@@ -49,7 +72,10 @@ def command(
     max_tokens: int,
     prices: Path | None,
     analyze: Path | None,
+    rates: Path | None,
+    trace: Path | None,
     form: str,
+    output: Path | None,
 ) -> None:
     """Print calls, prompt tokens, shareable tokens, the best hit rate, bounds of the output and
     memory, node by node and in total.
@@ -62,11 +88,17 @@ def command(
     from sgc.cli.graphs import load_graph
     from sgc.cli.notes import notes_on_stderr
     from sgc.cli.prices import read_prices
+    from sgc.cli.rates import add_time, measured
     from sgc.cli.token_encoding import counting
     from sgc_ir.analysis.forecast import forecast
     from sgc_ir.params import SamplingParams
 
-    stats = None if analyze is None else _read_stats(analyze)
+    if trace is not None and form != "html":
+        raise CommandError("--trace is for a page", "add --format html")
+    _check_output(output, graph, inputs, prices, analyze, rates, trace)
+    stats = None if analyze is None else _read_stats(analyze, "--analyze")
+    rated = stats if rates is None else _read_stats(rates, "--rates")
+    timeline = None if trace is None else _read_timeline(trace)
     priced = {} if prices is None else read_prices(prices)
     with notes_on_stderr():
         program = load_graph(graph)
@@ -78,11 +110,39 @@ def command(
     result = plain(found, count.unit, count.kv_bytes, money)
     if stats is not None:
         result["actual"] = compare(result, stats)
-    print_result(text(result) if form == "text" else json.dumps(result, indent=1) + "\n")
+    if rated is not None:
+        add_time(result, measured(rated))
+    if form == "html":
+        from sgc.cli.figures import figures
+        from sgc.cli.sources import program_files
+        from sgc.page.build import explain_page
+
+        shown = figures(result, stats)
+        page = explain_page(program, result, shown, program_files(graph, program), timeline)
+        return _put(page, output)
+    _put(text(result) if form == "text" else json.dumps(result, indent=1) + "\n", output)
+
+
+def _check_output(output: Path | None, graph: str, inputs: str, *others: Path | None) -> None:
+    from sgc.cli.output import check_output
+    from sgc.cli.programs import split_name
+
+    taken = {"graph": split_name(graph)[0], "input": None if inputs == "-" else Path(inputs)}
+    names = ("prices", "statistics", "rates", "trace")
+    check_output(output, taken | dict(zip(names, others, strict=True)))
+
+
+def _put(text: str, output: Path | None) -> None:
+    from sgc.cli.output import writing
+    from sgc.files import write_atomically
+
+    if output is None:
+        return print_result(text)
+    with writing(output):
+        write_atomically(output, text.encode())
 
 
 def _rows(program: Graphs, source: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    from sgc.cli.failure import CommandError
     from sgc.cli.inputs import Inputs
     from sgc.cli.values import cell_converter
     from sgc_ir.errors import InputError
@@ -100,16 +160,30 @@ def _rows(program: Graphs, source: str) -> Iterator[tuple[int, Mapping[str, Any]
             raise CommandError(f"{row.place}: {error}", "mend the row, or drop it") from error
 
 
-def _read_stats(path: Path) -> Mapping[str, Any]:
-    from sgc.cli.failure import CommandError
+def _read_stats(path: Path, option: str) -> Mapping[str, Any]:
     from sgc_ir.json_text import read_json
 
+    form = "give a file of `sgc run --stats`"
     try:
         stats = read_json(path.read_text("utf-8"))
+    except OSError as error:
+        raise CommandError(f"{option} {path}: {error.strerror or error}", form) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise CommandError(f"--analyze {path}: {error}", "give a file of `sgc run --stats`") from (
-            error
-        )
+        raise CommandError(f"{option} {path}: {error}", form) from error
     if not isinstance(stats, dict) or not isinstance(stats.get("nodes"), list):
-        raise CommandError(f"--analyze {path} has no nodes", "give a file of `sgc run --stats`")
+        raise CommandError(f"{option} {path} has no nodes", form)
     return stats
+
+
+def _read_timeline(path: Path) -> Timeline:
+    from sgc.page.timeline import Timeline
+    from sgc.page.trace import TraceError, read_trace
+
+    form = "give a file of `sgc run --trace`"
+    try:
+        with path.open(encoding="utf-8") as lines:
+            return Timeline(read_trace(lines))
+    except OSError as error:
+        raise CommandError(f"--trace {path}: {error.strerror or error}", form) from error
+    except (TraceError, UnicodeDecodeError) as error:
+        raise CommandError(f"--trace {path}: {error}", form) from error

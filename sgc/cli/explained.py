@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sgc.cli.rates import run_seconds
+from sgc.page.paths import CallKey, NodeFinder
 from sgc_ir.analysis.forecast import Case, Forecast, NodeForecast, NodeKey, Range
 
 _COUNTS = ("calls", "prompt_tokens", "cached_tokens", "output_tokens")
@@ -65,34 +67,56 @@ def _node(key: NodeKey, node: NodeForecast) -> dict[str, Any]:
 
 
 def compare(planned: dict[str, Any], stats: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Planned against actual, node by node; `within`: whether all numbers lie in their bounds."""
-    actual = {(n["program"], n["node"], n["name"]): n for n in stats["nodes"]}
-    lines = []
-    for node in planned["nodes"]:
-        ran = actual.pop((node["program"], node["node"], node["name"]), None)
-        lines.append(_compared(node, ran))
-    for ran in actual.values():
-        lines.append({"node": ran["node"], "name": ran["name"], "planned": None} | _ran(ran))
-    return lines
+    """Planned against actual, node by node; `outside`: numbers that do not lie in their bounds.
+
+    What ran stands beside the planned node of its path; where there is none, beside the first
+    whose path, `*` being what the run decides, may be its own. The rest comes last, with
+    `planned` None.
+    """
+    matched: dict[int, list[Mapping[str, Any]]] = {}
+    others = []
+    finder = NodeFinder(map(_key, planned["nodes"]))
+    for ran in stats["nodes"]:
+        found = finder.find(_key(ran))
+        if found:
+            matched.setdefault(found[0], []).append(ran)
+        else:
+            others.append(ran)
+    lines = [
+        _compared(node, _ran(matched.get(index, ()), stats))
+        for index, node in enumerate(planned["nodes"])
+    ]
+    return lines + [_named(ran) | {"planned": None} | _ran([ran], stats) for ran in others]
 
 
-def _compared(node: Mapping[str, Any], ran: Mapping[str, Any] | None) -> dict[str, Any]:
-    numbers = _ran(ran)
-    within = {
-        "calls": Range(*node["calls"]).holds(numbers["calls"]),
-        "output_tokens": Range(*node["output_tokens"]).holds(numbers["output_tokens"]),
-        "prompt_tokens": Range(*node["prompt_tokens"]).holds(numbers["prompt_tokens"]),
-    }
+def _key(node: Mapping[str, Any]) -> CallKey:
+    return CallKey(node["program"], node["node"], node["name"], node.get("source") or "")
+
+
+def _named(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: node.get(name) for name in ("program", "node", "name", "source")}
+
+
+def _compared(node: Mapping[str, Any], numbers: Mapping[str, Any]) -> dict[str, Any]:
+    checked = ("calls", "output_tokens", "prompt_tokens")
+    outside = [name for name in checked if not Range(*node[name]).holds(numbers[name])]
     planned = {name: node[name] for name in _COUNTS}
-    outside = [name for name, is_in in within.items() if not is_in]
-    named = {"node": node["node"], "name": node["name"], "planned": planned}
-    return named | numbers | {"outside": outside}
+    return {**_named(node), "planned": planned, **numbers, "outside": outside}
 
 
-def _ran(ran: Mapping[str, Any] | None) -> dict[str, Any]:
-    names = {"calls": "calls", "prompt_tokens": "prompt_tokens", "cached_tokens": "cached_tokens"}
-    names["output_tokens"] = "completion_tokens"
-    return {ours: 0 if ran is None else int(ran[theirs]) for ours, theirs in names.items()}
+def _ran(ran: Sequence[Mapping[str, Any]], stats: Mapping[str, Any]) -> dict[str, Any]:
+    """Sums; `seconds`, of waiting, prefill and decode added up over calls, and `run_seconds` where
+    the run has measured times."""
+    names = {name: name for name in _COUNTS} | {"output_tokens": "completion_tokens"}
+    numbers: dict[str, Any] = {
+        ours: sum(int(node[theirs]) for node in ran) for ours, theirs in names.items()
+    }
+    shares = [share for node in ran if (share := run_seconds(stats, node)) is not None]
+    if shares:
+        parts = [f"{part}_seconds" for part in ("waiting", "prefill", "decode")]
+        seconds = [sum(float(node.get(part) or 0.0) for node in ran) for part in parts]
+        numbers |= {"seconds": seconds, "run_seconds": sum(shares)}
+    return numbers
 
 
 # -- text
@@ -106,11 +130,11 @@ def text(result: Mapping[str, Any]) -> str:
         [
             _place(node["program"], node["node"]),
             node["name"],
-            _range(node["calls"]),
-            _range(node["prompt_tokens"]),
+            range_text(node["calls"]),
+            range_text(node["prompt_tokens"]),
             f"{node['shareable_tokens']:,}",
-            _range(node["cached_tokens"]),
-            _range(node["output_tokens"]),
+            range_text(node["cached_tokens"]),
+            range_text(node["output_tokens"]),
         ]
         for node in result["nodes"]
     ]
@@ -125,16 +149,18 @@ def _summary(result: Mapping[str, Any]) -> list[str]:
     low, high = total["hit_rate"]
     pairs = [
         ("rows", f"{result['rows']:,}"),
-        ("calls", _range(total["calls"])),
-        (f"prompt {unit}", _range(total["prompt_tokens"])),
+        ("calls", range_text(total["calls"])),
+        (f"prompt {unit}", range_text(total["prompt_tokens"])),
         ("shareable", f"{total['shareable_tokens']:,}"),
-        ("best hit rate", _percent(low, high) + ("" if result["bounded"] else " or other")),
-        (f"output {unit}", _range(total["output_tokens"])),
+        ("best hit rate", percent_text(low, high) + ("" if result["bounded"] else " or other")),
+        (f"output {unit}", range_text(total["output_tokens"])),
         ("begin of every prompt", f"{result['static_prefix']:,} {unit}"),
-        ("longest request", f"{_range(result['longest_request'])} {unit}"),
-        ("KV of an instance", _memory(result)),
+        ("longest request", f"{range_text(result['longest_request'])} {unit}"),
+        ("KV of an instance", memory_text(result)),
     ]
-    pairs += [(f"money, {name}", _money(cost)) for name, cost in result["money"].items()]
+    pairs += [(f"money, {name}", money_text(cost)) for name, cost in result["money"].items()]
+    if "time" in result:
+        pairs.append(("time", time_text(result["time"])))
     lines = _table([list(pair) for pair in pairs], 2)
     if unit == "words":
         lines.append("Counted in words, roles as ChatML; --model M counts that model's tokens.")
@@ -142,12 +168,30 @@ def _summary(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _memory(result: Mapping[str, Any]) -> str:
-    shown = f"{_range(result['instance_kv_tokens'])} {result['unit']} at most"
+def memory_text(result: Mapping[str, Any]) -> str:
+    shown = f"{range_text(result['instance_kv_tokens'])} {result['unit']} at most"
     size = result["instance_kv_bytes"]
     if size is None:
         return shown
-    return f"{shown}, {_range([_mib(n) for n in size])} MiB in 16 bits"
+    return f"{shown}, {range_text([_mib(n) for n in size])} MiB in 16 bits"
+
+
+def time_text(time: Mapping[str, Any]) -> str:
+    """The expected time and the rates that it comes from, or why there is none."""
+    if time["seconds"] is None:
+        return f"left out: {time['reason']}"
+    low, high = time["seconds"]
+    shown = _seconds(low) if high is None or high == low else f"{_seconds(low)} to {_seconds(high)}"
+    prompt, output = (time[f"{name}_tokens_per_s"] for name in ("prompt", "output"))
+    rates = [
+        f"{rate:,.0f} {name}" for rate, name in ((prompt, "prompt"), (output, "output")) if rate
+    ]
+    more = " or more" if high is None else ""
+    return f"{shown} s{more}, at {' and '.join(rates)} tokens a second"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _mib(size: int | None) -> int | None:
@@ -167,26 +211,26 @@ def _analysis(actual: Sequence[Mapping[str, Any]]) -> list[str]:
 def _against(node: Mapping[str, Any], name: str) -> str:
     planned = node["planned"]
     shown = f"{node[name]:,}"
-    return shown if planned is None else f"{shown} ({_range(planned[name])})"
+    return shown if planned is None else f"{shown} ({range_text(planned[name])})"
 
 
 def _place(program: str, path: str) -> str:
     return f"{program}: {path}"
 
 
-def _range(bounds: Sequence[int | None]) -> str:
+def range_text(bounds: Sequence[int | None]) -> str:
     low, high = bounds
     if high is None:
         return f"{low:,} or more"
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _percent(low: float, high: float) -> str:
+def percent_text(low: float, high: float) -> str:
     shown = [f"{100 * rate:.1f} %" for rate in (low, high)]
     return shown[0] if shown[0] == shown[1] else " to ".join(shown)
 
 
-def _money(cost: Sequence[float]) -> str:
+def money_text(cost: Sequence[float]) -> str:
     shown = [f"{amount:,.4f}" for amount in cost]
     return shown[0] if shown[0] == shown[1] else " to ".join(shown)
 

@@ -8,7 +8,7 @@ import click
 
 from sgc.cli.common import PATH, debug_option, print_result
 
-FORMATS = ("text", "mermaid", "dot", "svg", "json")
+FORMATS = ("text", "mermaid", "dot", "svg", "json", "html")
 MOST_STATES = 50_000  # of an automaton over bytes; a few seconds of work
 
 
@@ -29,6 +29,8 @@ def command(
 ) -> None:
     """Print the graph of an artefact, or of a program that is compiled on the way.
 
+    `--format html` is one page with the picture and all nodes; it needs no network.
+
     With --fsm: the states of a regular expression's automaton, as gen(regex=...) follows it, and
     its compressed edges. `=>` marks text that is forced, and needs no model.
     """
@@ -38,6 +40,8 @@ def command(
 
     if (graph is None) == (fsm is None):
         raise CommandError("inspect shows one thing", "give a graph or program, or --fsm REGEX")
+    if fsm is not None and form == "html":
+        raise CommandError("--format html shows a graph", "give --fsm another --format")
     if forced and (graph is None or form != "text"):
         raise CommandError("--forced is about a graph, in text", "drop --fsm and --format")
     if output is not None:
@@ -62,6 +66,11 @@ def _graph(argument: str, form: str, forced: bool) -> str:
             from sgc_ir.forced_runs import report
 
             return report(graph)
+        if form == "html":
+            from sgc.cli.sources import program_files
+            from sgc.page.build import inspect_page
+
+            return inspect_page(graph, program_files(argument, graph))
         from sgc_ir.render import render
 
         return render(graph, form).rstrip("\n") + "\n"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sgc_ir.drawing.labels import node_lines
 from sgc_ir.drawing.values import View, body_view
 from sgc_ir.drawing.words import shorten, visible
-from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Program, Token
+from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Program, Token, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.paths import captured_forks, node_path, stream_paths
 from sgc_ir.textform.printer import value_text
@@ -32,6 +32,7 @@ class Item:
         lane: the stream in which it stands; a GetForkItem stands at the head of its own.
         in_stream: it is part of the stream's sequence, not beside it.
         lines: the label.
+        path: of the node, see `paths`.
         note: path and source, for a tooltip.
         box: the body of a loop.
     """
@@ -41,6 +42,7 @@ class Item:
     lane: int
     in_stream: bool
     lines: tuple[str, ...]
+    path: str
     note: str
     box: Box | None = None
 
@@ -107,13 +109,15 @@ def _box(
             inner_view = body_view(view, node, node.body)
             body = _box(inner_view, f"{key}_{node.id}", " ".join(lines), stream, inner, True)
         place = f" at {node.source}" if node.source.line else ""
+        path = node_path(node, paths)
         items[node.id] = Item(
             key=f"{key}_n{node.id}",
             node=node,
             lane=node.id if node.op is Op.GET_FORK_ITEM else node.stream,
             in_stream=node.appends or node.op in (Op.GET_FORK_ITEM, Op.RETURN),
             lines=lines,
-            note=visible(f"%{node.id} {node.op} {node_path(node, paths)}{place}"),
+            path=path,
+            note=visible(f"%{node.id} {node.op} {path}{place}"),
             box=body,
         )
     edges = tuple(_edges(graph, items))
@@ -207,7 +211,7 @@ def _sources(graph: Graph, node: Node, items: dict[int, Item]) -> set[int]:
 
 def _reached(graph: Graph, node: Node, items: dict[int, Item]) -> set[int]:
     found: set[int] = set()
-    stack = [ref.node for ref in node.refs()]
+    stack = list(_shown_refs(node))
     visited: set[int] = set()
     while stack:
         at = stack.pop()
@@ -219,3 +223,10 @@ def _reached(graph: Graph, node: Node, items: dict[int, Item]) -> set[int]:
         else:
             stack.extend(ref.node for ref in graph.nodes[at].refs())
     return found
+
+
+def _shown_refs(node: Node) -> Iterator[int]:
+    """Nodes that a node refers to; an ordinal that the run decides only numbers it."""
+    for name, value in node.attrs.items():
+        if name != "ordinal":
+            yield from (ref.node for ref in iter_refs(value))
