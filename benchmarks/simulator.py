@@ -23,6 +23,7 @@ from benchmarks.common.results import ResultFile, default_path, result_path
 if TYPE_CHECKING:  # brings in torch, whose threads are set first
     from benchmarks.common.sgc_engine import Job
     from benchmarks.common.simulated_engine import SimulatedBackend
+    from benchmarks.common.simulated_jobs import SimulatedJob
 
 POOLS = (1, 2, 4, 8)  # longest requests
 PARALLEL = 256  # the default of `sgc run`
@@ -50,6 +51,7 @@ POLICIES = {
     "fcfs+lru": Policy({"order": "fcfs", **_PLAIN}),
     "lpm+lru": Policy({"order": "lpm", **_PLAIN}),
     "engine": Policy(),
+    "plan": Policy(plan=True),
 }
 
 
@@ -76,8 +78,8 @@ def measure(part: str, data: Any, args: argparse.Namespace) -> dict[str, Any]:
 
     job = simulated_job(part, data, args.data, args.limit)
     longest = longest_request(job, args.model)
-    found: dict[str, Any] = {"rows": len(job.rows), "longest_request": longest, "pools": {}}
-    print(f"{part}: {len(job.rows)} rows, longest request {longest}")
+    found: dict[str, Any] = {"rows": len(job.job.rows), "longest_request": longest, "pools": {}}
+    print(f"{part}: {len(job.job.rows)} rows, longest request {longest}")
     for size in args.pools:
         pool = found["pools"][f"{size}x"] = {}
         for name in args.policies:
@@ -86,18 +88,18 @@ def measure(part: str, data: Any, args: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def longest_request(job: Job, model: str) -> int:
+def longest_request(job: SimulatedJob, model: str) -> int:
     """Tokens of the longest request of a run, prompt and all that it may generate."""
-    backend = make_backend(model, Policy(), _ROOMY)
+    backend = make_backend(job, model, Policy(), _ROOMY)
     run_on(job, backend, Policy())
     return backend.loaded.core.longest
 
 
-def run(job: Job, model: str, policy: Policy, pool: int) -> dict[str, Any]:
+def run(job: SimulatedJob, model: str, policy: Policy, pool: int) -> dict[str, Any]:
     """Counters of one run, beside the optimum."""
     from benchmarks.common.optimum import fewest_in_any_order, fewest_in_order
 
-    backend = make_backend(model, policy, pool)
+    backend = make_backend(job, model, policy, pool)
     run_on(job, backend, policy)
     work, stats, served = backend.loaded.runner.work, backend.stats(), backend.loaded.core.served
     best = fewest_in_any_order(served)
@@ -107,6 +109,7 @@ def run(job: Job, model: str, policy: Policy, pool: int) -> dict[str, Any]:
         "optimum": best,
         "over_optimum": round(work.prompt_tokens / best - 1.0, 4),
         "optimum_of_this_order": fewest_in_order(served, pool),
+        "computed_again": backend.loaded.core.finder.causes.to_dict(),
         "retractions": stats["retractions"],
         "recomputed_tokens": stats["recomputed_tokens"],
         "peak_running": stats["peak_running"],
@@ -115,7 +118,7 @@ def run(job: Job, model: str, policy: Policy, pool: int) -> dict[str, Any]:
     }
 
 
-def make_backend(model: str, policy: Policy, pool: int) -> SimulatedBackend:
+def make_backend(job: SimulatedJob, model: str, policy: Policy, pool: int) -> SimulatedBackend:
     """An engine without a model, with the tokenizer of one."""
     from benchmarks.common.simulated_engine import SimulatedBackend
     from benchmarks.common.simulated_runner import StepCost
@@ -126,30 +129,45 @@ def make_backend(model: str, policy: Policy, pool: int) -> SimulatedBackend:
 
     vocabulary = load_tokenizer(resolve(model))
     settings = EngineConfig(kv_tokens=pool, **policy.engine)
-    return SimulatedBackend(vocabulary, WordScript(vocabulary), StepCost(), settings)
+    return SimulatedBackend(
+        vocabulary, WordScript(vocabulary, reply=job.reply), StepCost(), settings
+    )
 
 
-def run_on(job: Job, backend: SimulatedBackend, policy: Policy) -> Sequence[Any]:
+def run_on(job: SimulatedJob, backend: SimulatedBackend, policy: Policy) -> Sequence[Any]:
     """The states of all rows. Raises the first row's error."""
     from benchmarks.common.simulated_engine import drive
     from sgc_runtime.executor.loop import run_sync
 
-    run = job.program.job({"backend": backend, "mode": "compiled", "parallel": PARALLEL})
-    starts = [
-        partial(run.row, index, job.program.arguments((), row))
-        for index, row in enumerate(job.rows)
-    ]
+    program, rows = job.job.program, job.job.rows
+    run = program.job({"backend": backend, "mode": "compiled", "parallel": PARALLEL})
+    values = [program.arguments((), row) for row in rows]
+    order = planned(job.job, run, backend) if policy.plan else [(i, 0) for i in range(len(rows))]
+    starts = [partial(run.row, i, values[i]) for i, _ in order]
     states: Sequence[Any] = run_sync(drive(backend, starts, PARALLEL))
     for error in filter(None, (state.error() for state in states)):
         raise error
     return states
 
 
+def planned(job: Job, run: Any, backend: SimulatedBackend) -> list[tuple[int, int]]:
+    """Rows in the order of the batch plan, each with what the one behind it shares."""
+    from sgc.planning import InPlanOrder, RowReader
+
+    reader = RowReader(job.program.compile().graph, backend, run.defaults.params)
+    rows = list(enumerate(job.program.arguments((), row) for row in job.rows))
+    found = InPlanOrder(rows, lambda row: reader.facts(*row), None, None)
+    return [(index, shared) for (index, _), shared in found]
+
+
 def _line(result: dict[str, Any]) -> str:
+    again = ", ".join(
+        f"{name} {count}" for name, count in result["computed_again"].items() if count
+    )
     return (
         f"computed {result['computed_tokens']:7} = optimum {result['optimum']:7} "
         f"{100 * result['over_optimum']:+6.1f} %, this order {result['optimum_of_this_order']:7}, "
-        f"{result['retractions']:3} retractions, {result['makespan_s']:8.1f} s"
+        f"{result['retractions']:3} retractions, {result['makespan_s']:7.1f} s; again: {again}"
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from benchmarks.common.causes import CauseFinder
 from benchmarks.common.simulated_runner import Script, SimulatedRunner, StepCost
 from sgc_runtime.backends.local import LocalBackend
 from sgc_runtime.cache.radix_tree import Ids
@@ -24,7 +25,6 @@ from sgc_runtime.engine.assemble import LoadedEngine
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
 from sgc_runtime.engine.request import Request
-from sgc_runtime.engine.runner import Runner
 from sgc_runtime.engine.seams import Seams
 from sgc_runtime.engine.vocabulary import Vocabulary
 
@@ -48,10 +48,13 @@ class TracedCore(EngineCore):
     Attributes:
         served: calls that gave a result, by their begin.
         longest: slots that the largest request may need.
+        finder: why prompt tokens were computed more than once.
     """
 
-    def __init__(self, runner: Runner, config: EngineConfig) -> None:
+    def __init__(self, runner: SimulatedRunner, config: EngineConfig) -> None:
         super().__init__(runner, config)
+        self.finder = CauseFinder(self.cache.tree)
+        runner.watch = self.finder.see
         self.served: list[ServedCall] = []
         self.longest = 0
         self._places: dict[Request, int] = {}
@@ -70,6 +73,7 @@ class TracedCore(EngineCore):
             prompt = self.served[place].prompt
             made = request.tokens[: max(num_kept, len(prompt))].copy()
             self.served[place] = ServedCall(prompt, made)
+            self.finder.made(made, request.instance)
         super()._end(request, num_kept, complete)
 
 

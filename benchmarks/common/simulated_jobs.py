@@ -6,12 +6,15 @@ import importlib
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common.data import Data
+from benchmarks.common.game24 import Game24Reply, game24, game24_rows
 from benchmarks.common.sgc_engine import Job
+from benchmarks.common.simulated_script import Reply
 from benchmarks.hit_rate import make_job
 from sgc.program import Program
 
@@ -19,7 +22,15 @@ _OWN = Path(__file__).resolve().parents[2] / "programs" / "data"
 _DIMENSIONS = ("clarity", "evidence", "style", "structure", "correctness", "depth")
 
 
-def simulated_job(part: str, data: Data, folder: Path | None, limit: int | None) -> Job:
+@dataclass(frozen=True, slots=True)
+class SimulatedJob:
+    """A program, its rows, and what the model says where that matters."""
+
+    job: Job
+    reply: Reply | None = None
+
+
+def simulated_job(part: str, data: Data, folder: Path | None, limit: int | None) -> SimulatedJob:
     """The program and the shuffled rows of one part.
 
     Args:
@@ -27,14 +38,18 @@ def simulated_job(part: str, data: Data, folder: Path | None, limit: int | None)
         limit: about so many rows; None: as many as a measurement takes.
     """
     if part in _OF_HIT_RATE:
-        return make_job(part, data, limit)
+        return SimulatedJob(make_job(part, data, limit))
     if part == "tree":
-        return _tree(data, limit)
+        return SimulatedJob(_tree(data, limit))
+    if part == "game24":
+        rows = game24_rows(folder, _GAMES if limit is None else limit)
+        return SimulatedJob(Job(game24, rows), Game24Reply(folder))
     rows = _ROWS[part](folder)[: limit or None]
     random.Random(0).shuffle(rows)
-    return Job(_program(part), rows)
+    return SimulatedJob(Job(_program(part), rows))
 
 
+_GAMES = 24
 _OF_HIT_RATE = ("mmlu", "agents", "rag")
 
 
@@ -47,10 +62,6 @@ def _tree(data: Data, limit: int | None) -> Job:
 
 
 def _program(part: str) -> Program:
-    if part == "game24":
-        from benchmarks.common.game24 import game24
-
-        return game24
     names = {"judge": "essay_judge", "react": "react_replay"}
     found: Program = getattr(importlib.import_module(f"programs.{names[part]}"), names[part])
     return found
@@ -76,14 +87,6 @@ def _react(folder: Path | None) -> list[dict[str, Any]]:
     return rows
 
 
-def _game24(folder: Path | None) -> list[dict[str, Any]]:
-    from benchmarks.common.game24 import built_in_rows, recorded_rows
-
-    if folder is None:
-        return built_in_rows(12)
-    return recorded_rows(folder / "tree_of_thought" / "log_game24_propose1_value3_greedy5.json", 24)
-
-
 def _is_step(step: Mapping[str, Any]) -> bool:
     return all(isinstance(step.get(name), str) for name in ("thought", "action", "observation"))
 
@@ -95,9 +98,8 @@ def _step(step: Mapping[str, str]) -> dict[str, str]:
 _ROWS: Mapping[str, Callable[[Path | None], list[dict[str, Any]]]] = {
     "judge": _judge,
     "react": _react,
-    "game24": _game24,
 }
-PARTS: Sequence[str] = (*_OF_HIT_RATE, "tree", *_ROWS)
+PARTS: Sequence[str] = (*_OF_HIT_RATE, "tree", "game24", *_ROWS)
 
 
 def _lines(path: Path, number: int | None = None) -> list[Any]:

@@ -83,11 +83,13 @@ class SimulatedRunner:
     Attributes:
         now: virtual seconds since the beginning.
         work: what was computed.
+        watch: called with each chunk that is about to be computed.
     """
 
     def __init__(self, script: Script, vocab_size: int, cost: StepCost) -> None:
         self._script, self._vocab_size, self._cost = script, vocab_size, cost
         self._said: dict[Request, Ids] = {}
+        self.watch: Callable[[Chunk], None] = _ignore
         self.now = 0.0
         self.work = Work()
 
@@ -95,6 +97,7 @@ class SimulatedRunner:
         launched = SimulatedLaunch()
         seconds = self._cost.step
         for chunk in chunks:
+            self.watch(chunk)
             prompt, gen = self.work.add(chunk)
             seconds += self._cost.prompt_token * prompt + self._cost.gen * gen
             _note(launched, chunk)
@@ -147,6 +150,10 @@ class SimulatedRunner:
         logits = -0.001 * torch.arange(self._vocab_size, dtype=torch.float32).repeat(len(rows), 1)
         logits[range(len(rows)), [self._next(r) for r in rows]] = 100.0
         return logits
+
+
+def _ignore(chunk: Chunk) -> None:
+    return
 
 
 def _note(launched: SimulatedLaunch, chunk: Chunk) -> None:
