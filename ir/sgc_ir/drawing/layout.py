@@ -6,6 +6,7 @@ what runs beside it (loops, calls, sub-programs); no two items share a cell, so 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sgc_ir.drawing.model import Box, Edge, Item
@@ -72,15 +73,15 @@ def lay_out(box: Box) -> Layout:
     """Place the items of a box, the bodies inside it first."""
     layout = Layout(box)
     rows = _rows(box)
-    columns = _columns(box)
+    columns = {column: at for at, column in enumerate(_columns(box))}
     for node_id, item in box.items.items():
         inner = lay_out(item.box) if item.box is not None else None
         width, height = (inner.width, inner.height) if inner is not None else _size(item)
-        cell = Cell(rows[node_id], columns.index(_column(item)))
+        cell = Cell(rows[node_id], columns[_column(item)])
         layout.places[node_id] = Place(item, cell, width, height, inner=inner)
     cells_of = {node_id: place.cell for node_id, place in layout.places.items()}
     straight = _straight(box)
-    routes = plan_routes([*straight, *_bent(box, straight)], cells_of, len(straight), len(columns))
+    routes = plan_routes([*straight, *_bent(box, straight)], cells_of, len(straight))
     _place_columns(layout, len(columns), routes)
     _place_rows(layout, routes)
     _draw_frames(layout)
@@ -121,8 +122,8 @@ def _rows(box: Box) -> dict[int, int]:
     for node_id in reversed(list(box.items)):
         if box.items[node_id].node.op in _PULLED and after.get(node_id):
             rows[node_id] = max(rows[node_id], min(rows[s] for s in after[node_id]) - 1)
-    used = sorted(set(rows.values()))
-    return {node_id: used.index(row) for node_id, row in rows.items()}
+    numbers = {row: number for number, row in enumerate(sorted(set(rows.values())))}
+    return {node_id: numbers[row] for node_id, row in rows.items()}
 
 
 def _straight(box: Box) -> list[Edge]:
@@ -157,6 +158,7 @@ def _place_columns(layout: Layout, count: int, routes: list[Route]) -> None:
     for route in routes:
         if route.gutter is not None:
             tracks[route.gutter] = max(tracks[route.gutter], route.gutter_track + 1)
+    columns = _grouped(layout, lambda place: place.cell.column)
     x = MARGIN
     starts: list[float] = []  # of the gutters
     for column in range(count + 1):
@@ -164,7 +166,7 @@ def _place_columns(layout: Layout, count: int, routes: list[Route]) -> None:
         x += tracks[column] * TRACK + (COLUMN_GAP if 0 < column < count else FRAME)
         if column == count:
             break
-        members = [p for p in layout.places.values() if p.cell.column == column]
+        members = columns[column]
         width = max(p.width for p in members)
         for place in members:
             place.x = x + (width - place.width) / 2
@@ -183,20 +185,29 @@ def _place_rows(layout: Layout, routes: list[Route]) -> None:
         route.source_x = source.middle + min(shift, source.width / 4)
         route.target_x = target.middle - min(shift, target.width / 4)
     tracks = colour_channels(routes)
+    crossing: dict[int, list[Route]] = {}
+    for route in routes:
+        for channel in route.tracks:
+            crossing.setdefault(channel, []).append(route)
     y = TITLE + MARGIN
-    count = max((p.cell.row for p in layout.places.values()), default=-1) + 1
-    for row in range(count):
-        members = [p for p in layout.places.values() if p.cell.row == row]
+    for row, members in sorted(_grouped(layout, lambda place: place.cell.row).items()):
         height = max(p.height for p in members)
         for place in members:
             waits = place.item.node.op in _PULLED  # at the lower end, near what it waits for
             place.y = y + (height - place.height if waits else 0)
         y += height
         number = tracks.get(row, 0)
-        for route in routes:
+        for route in crossing.get(row, ()):
             route.settle(row, y + GAP / 2, TRACK)
         y += GAP + number * TRACK
     layout.height = y - GAP + MARGIN
+
+
+def _grouped(layout: Layout, key: Callable[[Place], int]) -> dict[int, list[Place]]:
+    groups: dict[int, list[Place]] = {}
+    for place in layout.places.values():
+        groups.setdefault(key(place), []).append(place)
+    return groups
 
 
 def _path(layout: Layout, route: Route) -> Path:
@@ -205,10 +216,11 @@ def _path(layout: Layout, route: Route) -> Path:
 
 
 def _draw_frames(layout: Layout) -> None:
+    lanes = _grouped(layout, lambda place: place.item.lane)
     for lane in layout.box.lanes:
         begin: Place | None = None
         last: Place | None = None
-        members = [p for p in layout.places.values() if p.item.lane == lane and p.item.in_stream]
+        members = [place for place in lanes.get(lane, ()) if place.item.in_stream]
         left = min((p.x for p in members), default=0.0) - FRAME
         right = max((p.x + p.width for p in members), default=0.0) + FRAME
         for place in members:

@@ -78,9 +78,7 @@ def _sorted(a: float, b: float) -> tuple[float, float]:
     return (a, b) if a <= b else (b, a)
 
 
-def plan_routes(
-    edges: Sequence[Edge], cells: Mapping[int, Cell], straight: int, columns: int
-) -> list[Route]:
+def plan_routes(edges: Sequence[Edge], cells: Mapping[int, Cell], straight: int) -> list[Route]:
     """A route for each edge, with gutter and gutter track where it passes over rows.
 
     The first `straight` edges join items of one column with nothing between them.
@@ -92,8 +90,11 @@ def plan_routes(
         if not route.straight and target.row > source.row + 1:
             route.gutter = target.column + (0 if source.column < target.column else 1)
         routes.append(route)
-    for gutter in range(columns + 1):
-        members = [r for r in routes if r.gutter == gutter]
+    gutters: dict[int, list[Route]] = {}
+    for route in routes:
+        if route.gutter is not None:
+            gutters.setdefault(route.gutter, []).append(route)
+    for members in gutters.values():
         spans = [(float(r.source.row), float(r.target.row - 1)) for r in members]
         for route, track in zip(members, colour(spans, 0.0), strict=True):
             route.gutter_track = track
