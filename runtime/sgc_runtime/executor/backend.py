@@ -186,7 +186,8 @@ class Backend(Protocol):
     A backend may have more, which is used where it is there: `load()` and `async ready()` load the
     model now, or wait until it is loaded; `identity()` gives what results depend on, as names and
     plain data that a journal compares; ids of results are below `vocab_size`; `takes_hints` is
-    True where hints are made use of (else the executor need not make those that cost it work).
+    True where hints are made use of (else the executor need not make those that cost it work);
+    `keeps_prefixes` is True where a call costs less after another one with the same beginning.
     """
 
     name: str
@@ -205,7 +206,9 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunDefaults:
-    """Sampling values for parameters that a gen does not set, and the run's seed."""
+    """Sampling values for parameters that a gen does not set, the run's seed, and whether calls
+    tell what is known of those to come."""
 
     params: SamplingParams = field(default_factory=SamplingParams)
     seed: int = 0
+    hints: bool = True

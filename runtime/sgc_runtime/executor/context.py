@@ -78,6 +78,7 @@ class RunContext:
         self.row = row
         self.instance = next(_instances)
         self.more_tokens: int | None = None  # that calls not issued yet may generate, if known
+        self.shared_chars = 0  # of the root's prompt, which rows to come begin with too, if known
         self.scope = Scope(program)
         self.on_event = on_event
         self.stream_text = stream_text or on_event is not None

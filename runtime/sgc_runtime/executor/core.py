@@ -9,6 +9,7 @@ from sgc_ir.errors import GenerationError, SgcError
 from sgc_runtime.executor.backend import BackendStream
 from sgc_runtime.executor.cell import Cell, as_cell
 from sgc_runtime.executor.context import RunContext
+from sgc_runtime.executor.lifetimes import Life
 from sgc_runtime.executor.policy import GaveUp
 from sgc_runtime.executor.prompt import Prompt, PromptError
 from sgc_runtime.executor.scope import Order, Scope
@@ -50,6 +51,8 @@ class StreamCore:
     Attributes:
         error: what stopped the stream, or None. Later operations fail with the same error.
         prompt: what the stream has said.
+        life: what is still to come of it, where that is known.
+        fork_chars: of a branch, length of the prompt at the fork; at least so much is common.
     """
 
     __slots__ = (
@@ -67,6 +70,8 @@ class StreamCore:
         "_started",
         "ctx",
         "error",
+        "fork_chars",
+        "life",
         "prompt",
         "scope",
         "suppressed_roles",
@@ -85,6 +90,8 @@ class StreamCore:
         self.prompt = Prompt()
         self.error: BaseException | None = None
         self.suppressed_roles = 0  # roles that began while the stream had failed
+        self.life: Life | None = None
+        self.fork_chars = 0
         self._parent = parent
         self._kind, self._ordinal, self._index = component or ("", 0, None)
         self._path: str | None = None if component else ""
@@ -104,6 +111,11 @@ class StreamCore:
             index = "" if self._index is None else f"[{self._index}]"
             self._path = self.child_path(self._kind, self._ordinal, index, self._parent)
         return self._path
+
+    @property
+    def forked_from(self) -> StreamCore | None:
+        """The stream whose prompt this one goes on from; None where it began empty."""
+        return self._parent if self._kind == "f" else None
 
     @staticmethod
     def child_path(kind: str, ordinal: int | str, suffix: str, parent: StreamCore | None) -> str:

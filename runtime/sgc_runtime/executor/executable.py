@@ -10,6 +10,7 @@ from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
 from sgc_runtime.executor.control_plan import ControlPlan, holds_gates, is_controlled, touched
+from sgc_runtime.executor.lifetimes import GraphLives, graph_lives
 from sgc_runtime.executor.token_bounds import node_bound, program_bound
 
 NOT_PARAMS = ("name", "ordinal")  # attributes of a Gen or Select that are no parameters
@@ -79,6 +80,7 @@ class Executable:
         self.has_effects = any(effect != "pure" for effect in program.tools.values())
         self._plans: dict[int, GraphPlan] = {}
         self._bound: tuple[SamplingParams, int | None] | None = None
+        self._lives: tuple[SamplingParams, dict[int, GraphLives]] | None = None
         self._may_unset = any(n.op is Op.MERGE or n.attrs.get("carried") for n in program.walk())
         for graph in program.graphs.values():
             self._prepare(graph, is_body=False)
@@ -98,6 +100,12 @@ class Executable:
         if self._bound is None or self._bound[0] is not defaults:
             self._bound = (defaults, program_bound(self.program, defaults))
         return self._bound[1]
+
+    def lives(self, defaults: SamplingParams) -> dict[int, GraphLives]:
+        """What the calls of each graph are told, by `id` of the graph."""
+        if self._lives is None or self._lives[0] is not defaults:
+            self._lives = (defaults, graph_lives(self.program, defaults))
+        return self._lives[1]
 
     def plan(self, graph: Graph) -> GraphPlan:
         """The plan of one of the program's graphs or loop bodies."""

@@ -12,6 +12,7 @@ from sgc_runtime.executor.context import give_place
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.executable import Executable, GraphPlan
 from sgc_runtime.executor.gate import Branch
+from sgc_runtime.executor.lifetimes import GraphLives
 from sgc_runtime.executor.operations import ForkPoint
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.scope import Order
@@ -33,17 +34,20 @@ class GraphRun:
 
     Attributes:
         plain: long lists that are known to hold no Cell, by their id.
+        lives: what is known of the prompts of each graph, by its id; empty where nobody asks.
     """
 
-    __slots__ = ("executable", "handlers", "plain", "tools")
+    __slots__ = ("executable", "handlers", "lives", "plain", "tools")
 
     def __init__(
         self,
         executable: Executable,
         tools: Mapping[str, Tool],
         handlers: Mapping[Any, Callable[[Frame, Node], Any]],
+        lives: Mapping[int, GraphLives],
     ) -> None:
         self.executable = executable
+        self.lives = lives
         self.tools = tools
         self.handlers = handlers
         self.plain: dict[int, list[Any]] = {}
@@ -63,6 +67,7 @@ class Frame:
         kind: of a loop's pass, how it ended: 0 the loop goes on, 1 break, 2 return.
         dispatched: done once every node has been started.
         dead: number of nodes that turned out not to run.
+        lives: what is known of the graph's prompts, or None.
     """
 
     __slots__ = (
@@ -73,6 +78,7 @@ class Frame:
         "dead",
         "dispatched",
         "kind",
+        "lives",
         "opened",
         "params",
         "plan",
@@ -97,6 +103,7 @@ class Frame:
     ) -> None:
         self.run = run
         self.plan: GraphPlan = run.executable.plan(graph)
+        self.lives = run.lives.get(id(graph))
         self.root = root
         self.params = params
         self.prefix = prefix

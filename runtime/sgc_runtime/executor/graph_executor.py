@@ -58,10 +58,13 @@ async def execute(
     check_tools(program.tools, tools or {})
     params = Signature(program.graph.name, program.graph.params).arguments((), args)
     ctx.scope = Scope(program.graph.name)
-    ctx.more_tokens = executable.token_bound(ctx.defaults.params)
+    lives = executable.lives(ctx.defaults.params) if ctx.defaults.hints else {}
     root = Stream(ctx)
+    if lives:
+        ctx.more_tokens = executable.token_bound(ctx.defaults.params)
+        root.core.life = lives[id(program.graph)].begin()
     chain = EffectChain() if executable.has_effects else None
-    run = GraphRun(executable, tools or {}, _HANDLERS)
+    run = GraphRun(executable, tools or {}, _HANDLERS, lives)
     frame = make_frame(run, program.graph, root, params, (), chain)
 
     def begin() -> None:

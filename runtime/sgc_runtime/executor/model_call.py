@@ -15,6 +15,7 @@ from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.core import Op, StreamCore
 from sgc_runtime.executor.dispatch import call_model
 from sgc_runtime.executor.event import Event
+from sgc_runtime.executor.lifetimes import CallFacts, Told, tell
 from sgc_runtime.executor.overrides import overridden
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.scope import Order
@@ -27,19 +28,26 @@ class ModelCall(Op):
     """One gen or select.
 
     `params` are gen's set arguments, or `SamplingParams` with the run's defaults already filled
-    in. With `choices` it is a select.
+    in. With `choices` it is a select. `facts` are what its graph knows of it.
     """
 
-    __slots__ = ("_ordinal", "_params", "pending")
+    __slots__ = ("_facts", "_ordinal", "_params", "pending")
 
     def __init__(
-        self, pending: Pending, ordinal: Any, params: Any, source: Any, order: Order
+        self,
+        pending: Pending,
+        ordinal: Any,
+        params: Any,
+        source: Any,
+        order: Order,
+        facts: CallFacts | None = None,
     ) -> None:
         static = isinstance(ordinal, int) and isinstance(params, SamplingParams)
         super().__init__(None if static else (ordinal, params), source, order)
         self.pending = pending
         self._ordinal = ordinal
         self._params = params
+        self._facts = facts
 
     def path(self, core: StreamCore) -> str:
         ordinal = self._ordinal.value if isinstance(self._ordinal, Cell) else self._ordinal
@@ -68,6 +76,9 @@ class ModelCall(Op):
         prompt.flush(backend.chat_template)
         stream = core.take_stream()
         node = self.path(core)
+        facts, told = self._facts, _NOTHING
+        if ctx.defaults.hints and getattr(backend, "takes_hints", False):
+            told = tell(core, facts, backend.chat_template, ctx.shared_chars)
         call = Call(
             node=node,
             stream=core.path,
@@ -79,6 +90,11 @@ class ModelCall(Op):
             end_of_turn=prompt.open_turn is not None,
             on_text=self._listener(core) if ctx.stream_text else None,
             view=prompt,
+            fewest=facts.fewest if facts is not None else min(params.min_tokens, params.max_tokens),
+            most=facts.most if facts is not None else None,
+            readers=told.readers,
+            next_use=told.next_use,
+            beginnings=told.beginnings,
         )
         ctx.spawn(self._invoke(core, stream, call), node, self)
 
@@ -149,6 +165,9 @@ class ModelCall(Op):
 
     def skip(self, core: StreamCore, error: BaseException) -> None:
         self.pending.fail(error)
+
+
+_NOTHING = Told(None, None, ())
 
 
 def _more_tokens(ctx: RunContext, params: SamplingParams) -> int | None:

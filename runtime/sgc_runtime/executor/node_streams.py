@@ -25,13 +25,14 @@ def model_call(frame: Frame, node: Node) -> Any:
     name, order = attrs["name"], frame.order(node)
     ordinal = frame.operand(attrs["ordinal"])
     params = _params(frame, node)
+    facts = frame.lives.calls.get(node.id) if frame.lives is not None else None
     now = frame.stream_now(node)
     if now is not None:
-        return now.gen(name, params, node.source, ordinal, order)
+        return now.gen(name, params, node.source, ordinal, order, facts)
     pending = Pending(name)
 
     def begin(stream: Stream) -> None:
-        inner = stream.gen(name, params, node.source, ordinal, order)
+        inner = stream.gen(name, params, node.source, ordinal, order, facts)
         inner.value.forward(pending.value)
         inner.meta.forward(pending.meta)
 
@@ -124,7 +125,7 @@ def get_fork_item(frame: Frame, node: Node) -> Any:
     family: Family = frame.values[node.attrs["fork"].node]
     index = frame.operand(node.attrs["index"])
     if family.gate is None:
-        return family.branches.value[index]
+        return _opened(frame, node, family.branches.value[index])
     stream = Cell()
     cells = [family.branches, index] if isinstance(index, Cell) else [family.branches]
 
@@ -134,7 +135,7 @@ def get_fork_item(frame: Frame, node: Node) -> Any:
         else:
             at = index.value if isinstance(index, Cell) else index
             try:
-                stream.set(family.branches.value[at])
+                stream.set(_opened(frame, node, family.branches.value[at]))
             except (IndexError, TypeError) as wrong:
                 stream.fail(frame.fail(node, wrong))
         frame.undefer()
@@ -142,6 +143,14 @@ def get_fork_item(frame: Frame, node: Node) -> Any:
     frame.defer()
     family.gate.enter(cells, begin)
     return Branch(stream, family.gate)
+
+
+def _opened(frame: Frame, node: Node, branch: Stream) -> Stream:
+    """The branch, which knows from now on what is to come of it."""
+    core = branch.core
+    if frame.lives is not None and core.life is None and core.forked_from is not None:
+        core.life = frame.lives.begin(node.id, core.forked_from.life)
+    return branch
 
 
 # -- joins

@@ -7,6 +7,7 @@ from typing import Any
 from sgc_runtime.executor.backend import Media
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.core import Op, StreamCore
+from sgc_runtime.executor.lifetimes import chars_of
 from sgc_runtime.executor.prompt import Begin, End, Part, Prompt, PromptError
 from sgc_runtime.executor.scope import Order
 from sgc_runtime.executor.shared_prefix import SharedPrefix
@@ -70,7 +71,7 @@ class AppendMedia(Op):
 class ForkPoint(Op):
     """A place in a stream from which branches start, now or later."""
 
-    __slots__ = ("_base", "_error", "_open", "_prompt", "_waiting")
+    __slots__ = ("_base", "_chars", "_error", "_open", "_prompt", "_waiting")
 
     def __init__(self, source: Any, order: Order) -> None:
         super().__init__(None, source, order)
@@ -79,6 +80,7 @@ class ForkPoint(Op):
         self._error: BaseException | None = None
         self._waiting: list[StreamCore] = []
         self._open = True
+        self._chars = 0
 
     def attach(self, branch: StreamCore) -> None:
         """Start `branch` here, as soon as the parent gets here."""
@@ -98,6 +100,8 @@ class ForkPoint(Op):
     def run(self, core: StreamCore, value: Any) -> bool:
         self._prompt = core.prompt.copy() if self._open else core.prompt
         self._base = core.share()
+        if core.ctx.defaults.hints:
+            self._chars = chars_of(core)
         waiting, self._waiting = self._waiting, []
         for branch in waiting:
             self._start(branch)
@@ -111,6 +115,7 @@ class ForkPoint(Op):
 
     def _start(self, branch: StreamCore) -> None:
         assert self._prompt is not None
+        branch.fork_chars = self._chars
         base = self._base.join() if self._base is not None else None
         branch.start(self._prompt.copy(), base, self._error)
 

@@ -212,6 +212,22 @@ class Prompt:
             self._texts = ["".join(self._texts)]
         return self._texts[0] if self._texts else ""
 
+    @property
+    def is_unrendered(self) -> bool:
+        """Whether it has turns and none of them was rendered yet."""
+        return self._dirty and not self._sent_turns
+
+    def num_chars(self) -> int:
+        """Length of its text, but for what the template puts around turns not rendered yet."""
+        count = sum(map(len, self._texts))
+        if self._dirty or self._raw:
+            sent = max(0, self._sent_turns - 1)
+            parts = [part for _, part in self._raw]
+            for i, turn in enumerate(self.turns[sent:], sent):
+                parts += turn.parts[self._sent_parts if i < self._sent_turns else 0 :]
+            count += sum(len(part.data) for part in parts if isinstance(part.data, str))
+        return count
+
     def text(self, template: ChatTemplate) -> str:
         """The whole text, as a model call that came now would see it.
 

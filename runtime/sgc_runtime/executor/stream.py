@@ -15,6 +15,7 @@ from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather
 from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.core import Op, StreamCore
 from sgc_runtime.executor.gate import Gate
+from sgc_runtime.executor.lifetimes import CallFacts
 from sgc_runtime.executor.model_call import ModelCall
 from sgc_runtime.executor.operations import (
     AppendBranches,
@@ -135,15 +136,17 @@ class Stream:
         source: Any = None,
         ordinal: Any = None,
         order: Order | None = None,
+        facts: CallFacts | None = None,
     ) -> Pending:
         """Generate into variable `name` (None: the next unnamed one).
 
         `params` are the arguments that the gen sets, values may be Cells; with `choices` it is a
-        select. `SamplingParams` are taken as they are, without the run's defaults.
+        select. `SamplingParams` are taken as they are, without the run's defaults. `facts`: what
+        is known before the run.
         """
         number = self.take_ordinal("g") if ordinal is None else ordinal
         pending = Pending(name or self.next_name())
-        op = ModelCall(pending, number, params, source, order or self.scope.order())
+        op = ModelCall(pending, number, params, source, order or self.scope.order(), facts)
         pending.locate(lambda: op.path(self.core))
         self.variables[pending.name] = pending
         self._write(op)

@@ -1,0 +1,313 @@
+"""What a graph tells about the life of its prompts: who reads them again, and when at the soonest.
+
+For each call: how many later calls have its end in their prompts, and how many tokens are
+generated one after another until the first of them is issued; for each stream how many calls it
+and its branches make; for each stream the constant texts that it begins with. Time is counted in
+tokens (`hints_time`), with every call at its bound. Numbers hold for all paths together, so they
+are upper bounds where the program branches; what only the run knows (passes of loops, branches of
+forks that loops walk) is left open.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sgc_ir.analysis.hints_time import Clock, Time, graph_times, later, latest
+from sgc_ir.analysis.static_prefix import Piece, static_prefixes
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
+from sgc_ir.ops import Op
+
+_CALLS = (Op.GEN, Op.SELECT)
+
+
+class CallHints(NamedTuple):
+    """What is known of a gen or select before a run.
+
+    Attributes:
+        readers: calls that have its end in their prompts, at most; None: not known.
+        next_use: tokens generated one after another from its end until the first of them is
+            issued, at most; None: not known, or there is none.
+        forks: for the places where its stream forked off, and the streams around it did, from the
+            innermost: tokens from its end until the next call that reads the prompt up to there;
+            None: not known, or none comes behind it.
+    """
+
+    readers: int | None
+    next_use: int | None
+    forks: tuple[int | None, ...] = ()
+
+
+class StreamHints(NamedTuple):
+    """A stream of a graph.
+
+    Attributes:
+        calls: that it and its branches make, at most, as far as that is known.
+        known: there are no others.
+        alone: no other stream goes on from its end, and it ends where the graph does.
+        prefix: what it begins with in every instance.
+    """
+
+    calls: int
+    known: bool
+    alone: bool
+    prefix: tuple[Piece, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphHints:
+    """Hints of one graph or loop body; both mappings by node, streams with ROOT_STREAM too.
+
+    `parents` gives for each branch the stream that it forked from.
+    """
+
+    calls: Mapping[int, CallHints]
+    streams: Mapping[int, StreamHints]
+    parents: Mapping[int, int]
+
+
+def graph_hints(program: Program, bound: Callable[[Node], int | None]) -> dict[int, GraphHints]:
+    """Hints of all graphs and loop bodies of a program, by `id` of the graph.
+
+    Args:
+        bound: tokens of one sample of a gen or select at most; None: the run decides.
+    """
+    clock = Clock(program, bound)
+    found: dict[int, GraphHints] = {}
+    for graph in program.graphs.values():
+        _add(graph, clock, frozenset(), is_body=False, into=found)
+    return found
+
+
+def _add(
+    graph: Graph, clock: Clock, single: frozenset[str], is_body: bool, into: dict[int, GraphHints]
+) -> GraphHints:
+    inner: dict[int, GraphHints] = {}
+    for node in graph.nodes:
+        if node.body is not None:
+            inner[node.id] = _add(node.body, clock, _single_forks(graph, node), True, into)
+    made = _Walk(graph, graph_times(graph, clock), inner, single, is_body).hints()
+    into[id(graph)] = made
+    return made
+
+
+def _single_forks(graph: Graph, loop: Node) -> frozenset[str]:
+    """Parameters of the loop's body that hold forks whose branches nobody else uses, but joins
+    that gather."""
+    found = set()
+    for name, operand in loop.attrs["captures"].items():
+        if isinstance(operand, Ref) and graph.nodes[operand.node].op is Op.FORK:
+            users = [n for n in graph.nodes if operand in iter_refs(tuple(n.attrs.values()))]
+            others = [n for n in users if n is not loop and not _gathers(n)]
+            if not others:
+                found.add(name)
+    return frozenset(found)
+
+
+def _gathers(node: Node) -> bool:
+    return node.op is Op.JOIN and node.attrs["mode"] == "gather"
+
+
+@dataclass(slots=True)
+class _Ahead:
+    """What is to come in a stream behind a point: calls that have the point in their prompts."""
+
+    calls: int = 0
+    known: bool = True
+    first: Time | None = None
+
+    def add(self, calls: int, known: bool, first: Time | None) -> None:
+        self.calls += calls
+        self.known = self.known and known
+        if first is not None and (self.first is None or first < self.first):
+            self.first = first
+
+    def copy(self) -> _Ahead:
+        return _Ahead(self.calls, self.known, self.first)
+
+
+@dataclass(slots=True)
+class _Tree:
+    """All calls of a stream and its branches, or of the branches of a fork."""
+
+    calls: int = 0
+    known: bool = True
+    issues: list[Time] = field(default_factory=list)
+
+    def add(self, other: _Tree) -> None:
+        self.calls += other.calls
+        self.known = self.known and other.known
+        self.issues += other.issues
+
+    @property
+    def first(self) -> Time | None:
+        return min(self.issues, default=None)
+
+
+class _Walk:
+    """From the last node to the first, what is still to come in each stream."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        times: Mapping[int, tuple[Time, Time]],
+        inner: Mapping[int, GraphHints],
+        single: frozenset[str],
+        is_body: bool,
+    ) -> None:
+        self._graph, self._times, self._inner = graph, times, inner
+        self._single, self._is_body = single, is_body
+        self._ahead: dict[int, _Ahead] = {}
+        self._trees: dict[int, _Tree] = {}  # of streams and of forks
+        self._behind: dict[int, _Ahead] = {}  # of forks: what the stream itself does later
+        self._calls: dict[int, CallHints] = {}
+        self._joined: set[int] = set()  # branches whose texts go into another stream
+        self._parents = _parents(graph)
+
+    def hints(self) -> GraphHints:
+        nodes = self._graph.nodes
+        for node in reversed(nodes):
+            self._visit(node)
+        calls = {at: self._with_forks(nodes[at], found) for at, found in self._calls.items()}
+        prefixes = {} if self._is_body else static_prefixes(self._graph)
+        streams = {
+            at: StreamHints(tree.calls, tree.known, self._is_alone(at), prefixes.get(at, ()))
+            for at in {ROOT_STREAM, *self._parents}
+            for tree in [self._tree(at)]
+        }
+        return GraphHints(calls, streams, self._parents)
+
+    def _visit(self, node: Node) -> None:
+        if node.op in _CALLS:
+            self._call(node)
+        elif node.op is Op.GET_FORK_ITEM:
+            self._tree(node.attrs["fork"].node).add(self._tree(node.id))
+        elif node.op is Op.FORK:
+            tree = self._tree(node.id)
+            ahead = self._ahead_of(node.stream)
+            self._behind[node.id] = ahead.copy()
+            ahead.add(tree.calls, tree.known, tree.first)
+            self._tree(node.stream).add(tree)
+        elif node.op is Op.JOIN and node.attrs["mode"] == "append":
+            self._append(node)
+        elif node.body is not None:
+            self._loop(node)
+
+    def _call(self, node: Node) -> None:
+        issue, end = self._times[node.id]
+        ahead = self._ahead_of(node.stream)
+        readers = ahead.calls if ahead.known else None
+        next_use = None if ahead.first is None else ahead.first.since(end)
+        self._calls[node.id] = CallHints(readers, next_use)
+        ahead.add(1, True, issue)
+        self._tree(node.stream).add(_Tree(1, True, [issue]))
+
+    def _append(self, join: Node) -> None:
+        """The first branch's text directly follows the stream's: what reads it goes on there."""
+        fork = join.attrs["fork"].node
+        for at, node in enumerate(self._graph.nodes):
+            if node.op is Op.GET_FORK_ITEM and node.attrs["fork"].node == fork:
+                self._joined.add(at)
+                if node.attrs["index"] == 0:
+                    self._ahead[at] = self._ahead_of(join.stream).copy()
+                elif isinstance(node.attrs["index"], Ref):
+                    self._ahead[at] = _Ahead(known=False)
+
+    def _loop(self, loop: Node) -> None:
+        """Its passes may be any number, also in branches that they were given."""
+        assert loop.body is not None, "a loop without a body"
+        hints = self._inner[loop.id]
+        begin = self._times[loop.id][0]
+        root = hints.streams[ROOT_STREAM]
+        if root.calls or not root.known:
+            self._open(loop.stream, begin)
+        for operand in loop.attrs["captures"].values():
+            if isinstance(operand, Ref):
+                self._open_captured(operand.node, begin)
+
+    def _open_captured(self, at: int, begin: Time) -> None:
+        node = self._graph.nodes[at]
+        if node.op is Op.FORK:
+            self._tree(at).add(_Tree(0, False, [begin]))
+        elif node.op is Op.GET_FORK_ITEM:
+            self._open(at, begin)
+
+    def _open(self, stream: int, begin: Time) -> None:
+        self._ahead_of(stream).add(0, False, begin)
+        self._tree(stream).add(_Tree(0, False, [begin]))
+
+    # -- what is there at the begin
+
+    def _ahead_of(self, stream: int) -> _Ahead:
+        found = self._ahead.get(stream)
+        if found is None:
+            found = self._ahead[stream] = _Ahead(known=not self._goes_on(stream))
+            if stream == ROOT_STREAM and self._is_body:
+                found.first = self._next_pass()
+        return found
+
+    def _next_pass(self) -> Time | None:
+        """When the first call of a next pass of the loop is issued, in this very stream."""
+        nodes = self._graph.nodes
+        first = next((n for n in nodes if n.op in _CALLS and n.stream == ROOT_STREAM), None)
+        if first is None:
+            return None
+        return later(latest(end for _, end in self._times.values()), self._times[first.id][0])
+
+    def _is_alone(self, stream: int) -> bool:
+        return stream not in self._joined and not self._goes_on(stream)
+
+    def _goes_on(self, stream: int) -> bool:
+        """Whether a stream goes on where the graph ends, as that around a loop does."""
+        if stream == ROOT_STREAM:
+            return self._is_body
+        node = self._graph.nodes[stream]
+        if node.op is not Op.GET_FORK_ITEM:
+            return True
+        fork = self._graph.nodes[node.attrs["fork"].node]
+        if fork.op is not Op.ARGUMENT:
+            return isinstance(node.attrs["index"], Ref)
+        items = [n for n in self._graph.nodes if n.op is Op.GET_FORK_ITEM]
+        alone = sum(n.attrs["fork"] == node.attrs["fork"] for n in items) == 1
+        return not (alone and fork.attrs["name"] in self._single)
+
+    def _tree(self, at: int) -> _Tree:
+        found = self._trees.get(at)
+        if found is None:
+            found = self._trees[at] = _Tree()
+        return found
+
+    # -- forks around a call
+
+    def _with_forks(self, node: Node, found: CallHints) -> CallHints:
+        end = self._times[node.id][1]
+        forks: list[int | None] = []
+        stream = node.stream
+        while stream in self._parents:
+            fork = self._graph.nodes[stream].attrs["fork"].node
+            forks.append(self._next_at(fork, end))
+            stream = self._parents[stream]
+        return found._replace(forks=tuple(forks))
+
+    def _next_at(self, fork: int, end: Time) -> int | None:
+        """Tokens from `end` until the next call that reads the prompt up to a fork."""
+        tree = self._trees[fork]
+        tree.issues.sort()
+        at = bisect_left(tree.issues, end)
+        later = tree.issues[at : at + 1]
+        behind = self._behind.get(fork)
+        if behind is not None and behind.first is not None and behind.first >= end:
+            later.append(behind.first)
+        return min(later).since(end) if later else None
+
+
+def _parents(graph: Graph) -> dict[int, int]:
+    """Branch -> the stream that it forked from; none for forks of the graph around."""
+    nodes = graph.nodes
+    return {
+        node.id: nodes[fork].stream
+        for node in nodes
+        if node.op is Op.GET_FORK_ITEM and nodes[fork := node.attrs["fork"].node].op is Op.FORK
+    }

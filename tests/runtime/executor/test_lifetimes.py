@@ -1,0 +1,235 @@
+"""What calls say of their readers, against the calls that then come."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pytest
+from support.executor import GraphBuilder, program_of, run_graph
+from support.random_control import TOOLS, random_program
+
+from sgc_ir.graph import Program
+from sgc_ir.ops import Op
+from sgc_ir.params import CallResult, SamplingParams
+from sgc_ir.text import parse_program
+from sgc_runtime.backends.scripted import ScriptedBackend
+from sgc_runtime.executor.backend import Beginning, Call, RunDefaults
+
+DEFAULTS = RunDefaults(SamplingParams(max_tokens=100))
+
+
+class Seen(NamedTuple):
+    call: Call
+    prompt: str
+    end: str  # the prompt and what sample 0 gave
+
+
+class Tool:
+    deadline = None
+    retries = None
+
+    def __init__(self, name: str, effect: str) -> None:
+        self.name, self.effect = name, effect
+
+    def fn(self, *args: Any) -> str:
+        return f"{self.name}:{args!r}"
+
+
+def run(
+    program: Program,
+    monkeypatch: pytest.MonkeyPatch,
+    args: Mapping[str, Any],
+    defaults: RunDefaults = DEFAULTS,
+    takes_hints: bool = True,
+) -> list[Seen]:
+    """The calls in the order of their issue. No two answers are equal."""
+    numbers = itertools.count()
+    backend = ScriptedBackend(lambda prompt, params: f"a{next(numbers)};")
+    if takes_hints:
+        backend.takes_hints = True  # type: ignore[attr-defined]
+    stream, seen = type(backend.open()), []
+    with monkeypatch.context() as patch:
+
+        def spy(name: str) -> None:
+            real = getattr(stream, name)
+
+            async def called(self: Any, call: Call) -> Any:
+                place, prompt = len(seen), call.prompt
+                seen.append(Seen(call, prompt, ""))
+                found: Any = await real(self, call)
+                first: CallResult = found if name == "select" else found[0]
+                seen[place] = Seen(call, prompt, prompt + first.text)
+                return found
+
+            patch.setattr(stream, name, called)
+
+        spy("generate")
+        spy("select")
+        tools = {name: Tool(name, effect) for name, effect in TOOLS.items()}
+        run_graph(program, backend, args, tools, defaults=defaults)
+    return seen
+
+
+def check(seen: list[Seen]) -> int:
+    """Every number is at least that of the calls that came; gives how many calls knew theirs."""
+    known = 0
+    for place, (call, prompt, end) in enumerate(seen):
+        later = seen[place + 1 :]
+        if call.readers is not None and end:
+            known += 1
+            assert call.readers >= sum(other.prompt.startswith(end) for other in later)
+        lengths = [beginning.chars for beginning in call.beginnings]
+        assert lengths == sorted(set(lengths))
+        for chars, readers, _ in call.beginnings:
+            assert 0 < chars <= len(prompt)
+            if readers is not None:
+                inside = [o for o in later if _common_fork(call.stream, o.call.stream)]
+                assert readers >= sum(o.prompt.startswith(prompt[:chars]) for o in inside)
+    return known
+
+
+def _common_fork(stream: str, other: str) -> bool:
+    """Whether `other` is the stream that `stream` forked from, or below it."""
+    parent = stream.rpartition("/")[0]
+    return other == parent or other.startswith(f"{parent}/") or not parent
+
+
+def test_random_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = total = 0
+    for seed in range(60):
+        seen = run(random_program(seed), monkeypatch, {"p": "abca", "q": "b"})
+        known += check(seen)
+        total += len(seen)
+    assert known > total / 3
+
+
+@pytest.mark.long
+def test_many_random_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(60, 3000):
+        check(run(random_program(seed), monkeypatch, {"p": "abca", "q": "b"}))
+
+
+def test_without_hints_calls_are_the_same_and_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    off = RunDefaults(DEFAULTS.params, hints=False)
+    for seed in range(30):
+        program, args = random_program(seed), {"p": "abca", "q": "b"}
+        on, plain = (run(program, monkeypatch, args, defaults=d) for d in (DEFAULTS, off))
+        assert [s.prompt for s in on] == [s.prompt for s in plain]
+        assert [s.call.params for s in on] == [s.call.params for s in plain]
+        for call, _, _ in plain:
+            told = (call.readers, call.next_use, call.beginnings, call.more_tokens, call.most)
+            assert told == (None, None, (), None, None)
+
+
+def test_backends_that_take_none_get_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = run(two_branches(), monkeypatch, {}, takes_hints=False)
+    assert {s.call.readers for s in seen} == {None}
+
+
+def two_branches() -> Program:
+    """`intro`, a gen, two branches with two gens each, and a gen that reads one of them."""
+    b = GraphBuilder(x="?")
+    b.text("intro ")
+    b.put(b.arg("x"))
+    b.gen("a", max_tokens=7)
+    _, branches = b.static_fork(2)
+    for i, branch in enumerate(branches):
+        b.text(f" branch {i} ", branch)
+        b.gen("b", branch, max_tokens=3 + i)
+        last = b.gen("c", branch, max_tokens=5)
+    b.put(last)
+    b.gen("d")
+    return program_of(b.done())
+
+
+def test_branches_say_what_is_left_of_their_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = run(two_branches(), monkeypatch, {})
+    assert check(seen) == 6
+    calls = {s.call.node: s.call for s in seen}
+    static, at_fork = len("intro "), len("intro ?a0;")
+    assert {node: (c.readers, c.next_use) for node, c in calls.items()} == {
+        "g0": (5, 0),
+        "f0[0]/g0": (1, 0),
+        "f0[1]/g0": (1, 0),
+        "f0[0]/g1": (0, None),
+        "f0[1]/g1": (0, None),
+        "g1": (0, None),
+    }
+    for node, call in calls.items():
+        assert call.beginnings[0] == Beginning(static)
+        assert [b.chars for b in call.beginnings[1:]] == [at_fork] * node.startswith("f")
+    # Behind the last call of branch 0 branch 1 has two tokens to go until the root reads it.
+    assert {node: calls[node].beginnings[1][1:] for node in calls if node[0] == "f"} == {
+        "f0[0]/g0": (4, 0),
+        "f0[1]/g0": (3, 0),
+        "f0[0]/g1": (2, 1),
+        "f0[1]/g1": (1, 0),
+    }
+
+
+def test_the_first_branch_of_an_appended_join_is_gone_on_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    b = GraphBuilder()
+    b.text("intro ")
+    fork, branches = b.static_fork(2)
+    for branch in branches:
+        b.gen("a", branch, max_tokens=4)
+    b.add(Op.JOIN, fork=fork, mode="append")
+    b.gen("b")
+    seen = run(program_of(b.done()), monkeypatch, {})
+    check(seen)
+    assert [s.call.readers for s in seen] == [1, 0, 0]
+    assert seen[2].prompt.startswith(seen[0].end)
+
+
+def test_an_arm_that_is_not_taken_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = parse_program("""
+program main
+graph main() {
+  %0 = ConstantText text="Say: "
+  %1 = Gen name="a" ordinal=0 max_tokens=4
+  %2 = Expr fn="==" args=(%1, "no")
+  %3 = Branch cond=%2
+  %4 = Gen if %3 name="b" ordinal=1
+  %5 = Gen if %3 name="c" ordinal=2
+  %6 = Gen if not %3 name="d" ordinal=1
+  %7 = Return value=None vars={}
+}
+""")
+    seen = run(program, monkeypatch, {})
+    assert [(s.call.node, s.call.readers) for s in seen] == [("g0", 3), ("g1", 0)]
+
+
+def test_bounds_of_constraints_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = GraphBuilder()
+    b.text("Say: ")
+    b.gen("a", regex="a[0-9]{1,3};", max_tokens=50)
+    b.gen("b", min_tokens=2, max_tokens=5)
+    b.select("c", choices=("x", "y"))
+    backend_says = run(program_of(b.done()), monkeypatch, {})
+    assert [(s.call.fewest, s.call.most) for s in backend_says] == [(1, 6), (2, 5), (0, 0)]
+
+
+def test_roles_count_as_they_are_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = GraphBuilder(x="0123456789")
+    for role, text in (("system", "Be short."), ("user", "Hello ")):
+        b.add(Op.ROLE_BEGIN, role=role)
+        b.text(text)
+        if role == "user":
+            b.put(b.arg("x"))
+        b.add(Op.ROLE_END, role=role)
+    _, branches = b.static_fork(2)
+    for branch in branches:
+        b.text("!", branch)
+        b.gen("a", branch)
+    seen = run(program_of(b.done()), monkeypatch, {})
+    static = "<|im_start|>system\nBe short.<|im_end|>\n<|im_start|>user\nHello "
+    for _, prompt, _ in seen[1:]:  # of the first, the backend may not be loaded at the fork
+        assert prompt.startswith(static)
+    for call, prompt, _ in seen:
+        assert call.beginnings[0].chars == len(static)
+        at = call.beginnings[1].chars
+        assert prompt[:at] == (static + "0123456789<|im_end|>\n")[:at]
