@@ -20,6 +20,7 @@ from sgc_runtime.executor.backend_source import BackendSource
 from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.event import Event
 from sgc_runtime.executor.loop import run_sync, wrap
+from sgc_runtime.executor.merges import Merges
 from sgc_runtime.executor.node_log import NodeLog
 from sgc_runtime.executor.node_stats import NodeTable
 from sgc_runtime.executor.policy import Policies
@@ -39,8 +40,9 @@ RUN_OPTIONS = (
     "deadline",
     "row_deadline",
     "retries",
+    "hints",
 )
-BATCH_OPTIONS = (*RUN_OPTIONS, "parallel", "plan")
+BATCH_OPTIONS = (*RUN_OPTIONS, "parallel", "plan", "merge")
 _LOG = logging.getLogger("sgc")
 
 
@@ -56,6 +58,7 @@ class Job:
     defaults: RunDefaults  # one object for all rows: what depends on it is worked out once
     context: contextvars.Context
     policies: Policies | None = None
+    merges: Merges | None = None  # where equal calls are made once
 
     async def row(
         self,
@@ -82,7 +85,7 @@ class Job:
             policies=self.policies,
             nodes=nodes,
         )
-        ctx.shared_chars = shared_chars
+        ctx.shared_chars, ctx.merges = shared_chars, self.merges
         seconds = self.settings.row_deadline
         if seconds is None:
             return await self.execute(values, ctx, self.context)
@@ -112,9 +115,9 @@ class Runnable(ABC):
     """A program that can be run.
 
     Options of `run`, `arun` and `stream`: `backend`, `mode` ("auto" | "compiled" |
-    "interpreted"), `seed`, `deadline`, `row_deadline`, `retries`, and the sampling values of
-    `sgc.settings.RunSettings`. A keyword that is an argument of the program is the argument; such
-    an option goes into `options={...}`.
+    "interpreted"), `seed`, `deadline`, `row_deadline`, `retries`, `hints`, and the sampling values
+    of `sgc.settings.RunSettings`. A keyword that is an argument of the program is the argument;
+    such an option goes into `options={...}`.
     """
 
     @property
@@ -186,8 +189,10 @@ class Runnable(ABC):
         the others: its state has `error()`. An exception in place of a row fails that row.
 
         Args:
-            sampling: the other options of `run`: deadlines, retries and sampling values; and
-                `plan=False`, with which rows start in their own order.
+            sampling: the other options of `run`: deadlines, retries and sampling values; with
+                `plan=False` rows start in their own order; with `merge=True` equal calls of all
+                rows are made once (selects, greedy gens, those with a seed of their own, pure
+                tools).
             progress: show a bar on standard error.
             iterate: give an iterator that takes rows only as they are needed.
 
@@ -270,9 +275,15 @@ class Runnable(ABC):
             source = default_backend()
         else:
             source = backend if isinstance(backend, BackendSource) else BackendSource.of(backend)
-        defaults = RunDefaults(settings.params, settings.seed)
+        merges = None
+        if settings.merge:
+            from sgc_runtime.backends.merging import merging_source
+
+            merges = Merges()
+            source = merging_source(source, merges)
+        defaults = RunDefaults(settings.params, settings.seed, settings.hints)
         context = contextvars.copy_context()
-        return Job(self.name, mode, execute, source, settings, defaults, context, policies)
+        return Job(self.name, mode, execute, source, settings, defaults, context, policies, merges)
 
 
 def _merge(options: dict[str, Any], more: Values | None) -> dict[str, Any]:

@@ -59,6 +59,21 @@ class RunSettings:
         default=True,
         metadata=_facts("start rows as they stand in the input, not in a planned order", "batch"),
     )
+    hints: bool = field(
+        default=True,
+        metadata=_facts(
+            "do not tell the engine what is known of the calls to come; results are the same",
+            "run",
+        ),
+    )
+    merge: bool = field(
+        default=False,
+        metadata=_facts(
+            "make equal calls of all rows once: selects, greedy gens, gens with a seed of their "
+            "own, pure tools",
+            "batch",
+        ),
+    )
     deadline: PerNode = field(
         default=None,
         metadata=_facts(
@@ -94,6 +109,8 @@ class RunSettings:
             raise InputError(f"seed={self.seed!r}; give a whole number")
         if not _is_int(self.parallel) or self.parallel < 1:
             raise InputError(f"parallel={self.parallel!r}; give a whole number above 0")
+        if type(self.hints) is not bool:
+            raise InputError(f"hints={self.hints!r}; give True or False")
         checked_deadline("row_deadline", self.row_deadline)
         self.policies()  # checks deadlines and retries
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sgc.runnable import Runnable
 
 # Settings that change no result of a row that finishes well.
-NEUTRAL = frozenset({"parallel", "plan", "deadline", "row_deadline", "retries"})
+NEUTRAL = frozenset({"parallel", "plan", "hints", "deadline", "row_deadline", "retries"})
 
 
 def fingerprint(

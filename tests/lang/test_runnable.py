@@ -251,3 +251,42 @@ def test_auto_mode_says_once_why_it_interprets(caplog):
     assert shown_file(__file__) in record.getMessage()
     with pytest.raises(sgc.CompileError):
         program.run(True, mode="compiled")
+
+
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+def test_hints_are_told_unless_they_are_switched_off(mode):
+    @sgc.function
+    def program(s, x):
+        s += "Say it: " + x
+        with s.copy() as c:
+            c += sgc.gen("a", max_tokens=4)
+        s += " " + sgc.gen("b", max_tokens=4)
+
+    told = []
+
+    class Telling(ScriptedBackend):
+        takes_hints = True
+
+        def open(self):
+            stream = super().open()
+            fork, generate = stream.fork, stream.generate
+
+            async def spied(call):
+                told.append(bool(call.beginnings))
+                return await generate(call)
+
+            def forked():
+                other = fork()
+                other.generate = stream.generate
+                return other
+
+            stream.generate, stream.fork = spied, forked
+            return stream
+
+    backend = Telling(lambda prompt, params: "word")
+    program.run("this", backend=backend, mode=mode)
+    program.run("this", backend=backend, mode=mode, hints=False)
+    assert any(told[:2])
+    assert not any(told[2:])
+    with pytest.raises(sgc.InputError, match="hints=1"):
+        program.run("this", backend=backend, mode=mode, hints=1)

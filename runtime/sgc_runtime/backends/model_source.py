@@ -52,6 +52,11 @@ class ModelSource:
         """Whether the KV of prompts is kept for calls that begin alike."""
         return self._options.cache
 
+    @property
+    def takes_hints(self) -> bool:
+        """Whether the engine makes use of what calls tell of those to come."""
+        return self._options.cache
+
     async def seams(self) -> Seams:
         """How text joins ids; known without the model. Raises ModelError."""
         if self._seams is None:

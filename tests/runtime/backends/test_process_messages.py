@@ -24,7 +24,7 @@ from sgc_runtime.backends.process_messages import (
     plain_result,
     result_of,
 )
-from sgc_runtime.executor.backend import Call
+from sgc_runtime.executor.backend import Beginning, Call
 from sgc_runtime.journal.codec import pack, unpack
 
 texts = st.text(st.characters(), max_size=12)  # half surrogate pairs too
@@ -33,6 +33,8 @@ plain = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=8,
 )
+
+count = st.none() | st.integers(0, 2**40)
 
 
 def there_and_back(value: Any) -> Any:
@@ -139,14 +141,21 @@ params = st.builds(
     st.lists(st.integers(0, 2**63 - 1)).map(tuple),
     st.booleans(),
     st.none() | st.integers(0, 9),
+    st.lists(st.builds(Beginning, st.integers(1, 2**40), count, count), max_size=3).map(tuple),
 )
 def test_calls(
-    wanted: SamplingParams, node: str, seeds: tuple[int, ...], flag: bool, more: int | None
+    wanted: SamplingParams,
+    node: str,
+    seeds: tuple[int, ...],
+    flag: bool,
+    more: int | None,
+    beginnings: tuple[Beginning, ...],
 ) -> None:
     def listen(piece: str) -> None:
         pass
 
-    call = Call(node, "s", 3, wanted, seeds, flag, listen if flag else None, None, 7, more)
+    hints = (1, 5, more, more, beginnings)
+    call = Call(node, "s", 3, wanted, seeds, flag, listen if flag else None, None, 7, more, *hints)
     found = call_of(there_and_back(plain_call(call)), listen)
     assert found == call
     for field in fields(SamplingParams):
