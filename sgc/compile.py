@@ -92,6 +92,11 @@ class CompiledProgram(Runnable):
         graphs = self.graph.graphs.values()
         return frozenset(self.graph.tools).union(*(_variables(graph) for graph in graphs))
 
+    @property
+    def execute(self) -> Execute:
+        """How to execute a row. Raises ToolError for a tool that is missing."""
+        return self._executor("compiled")[1]
+
     def _for_batch(self, rows: Sequence[Any]) -> CompiledProgram:
         return self.for_rows(common_values(self.values_or_none(row) for row in rows))
 

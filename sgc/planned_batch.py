@@ -26,7 +26,7 @@ def run_planned(
         given: whose arguments rows give.
         program: what runs them.
     """
-    job = replace(job, execute=program._executor("compiled")[1])
+    job = replace(job, execute=program.execute)
     start = given._starter(job)
     order: list[int] = []
 

@@ -25,7 +25,8 @@ Start = Callable[[Row], Coroutine[Any, Any, Any]]
 
 
 class RowBatch:
-    """At most `parallel` rows at a time, started in input order; all callbacks on one thread.
+    """At most `parallel` rows at a time, started in the order in which they come; all callbacks on
+    one thread.
 
     Memory is bounded whatever the number of rows: input is read at most `parallel` rows ahead of
     the started ones, and no row begins more than `max(LEAST_AHEAD, ROWS_AHEAD * parallel)` rows

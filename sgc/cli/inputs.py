@@ -28,12 +28,14 @@ class Row:
         place: `FILE:LINE` where the row begins, 1-based.
         arguments: name -> value, or None when the row cannot be read.
         problem: why it cannot be read, or "".
+        shared_chars: of its first prompt, which rows that start later begin with too, if known.
     """
 
     index: int
     place: str
     arguments: Mapping[str, Any] | None
     problem: str = ""
+    shared_chars: int = 0
 
 
 class Inputs:

@@ -84,6 +84,13 @@ from sgc.settings import RunSettings
     is_flag=True,
     help="Run an artefact of `sgc compile --reorder` with its texts in the order as written.",
 )
+@click.option(
+    "--reorder-rows",
+    is_flag=True,
+    help="For tables: plan the starts of all rows at once, so that equal cells come together "
+    "however far apart they stand; the output keeps the order of the input. Holds all rows in "
+    "memory.",
+)
 @click.option("--full-text", is_flag=True, help="Add text and messages to each output row.")
 @quiet_option("No progress, no notes, no closing table.")
 @debug_option

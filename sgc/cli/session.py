@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from sgc.cli.output import (
     standard_output,
     writing,
 )
+from sgc.cli.planned import check_reordering, count_and_common, in_plan_order
 from sgc.cli.profile import profile_path, report
 from sgc.cli.programs import load_module, split_name
 from sgc.cli.progress import Display, FailureNotes, make_display
@@ -45,12 +46,14 @@ from sgc.cli.runnables import as_written, load_runnable, needs_model, params_of,
 from sgc.cli.tally import Tally
 from sgc.cli.token_ids import check_token_ids
 from sgc.cli.values import cell_converter, parse_arguments
+from sgc.compile import CompiledProgram
 from sgc.files import write_atomically
 from sgc.runnable import Job, Runnable
 from sgc_ir.errors import InputError, SgcError
 from sgc_ir.graph import MISSING
 from sgc_ir.params import Usage
 from sgc_runtime.executor.backend import Backend
+from sgc_runtime.executor.merges import Merges
 from sgc_runtime.executor.state import FinishedState
 
 if TYPE_CHECKING:  # brings in sqlite, which a run without a journal does not need
@@ -81,6 +84,7 @@ class Request:
     profile: bool
     journal: JournalOptions
     no_reorder: bool = False
+    reorder_rows: bool = False
 
 
 def run_session(request: Request) -> int:
@@ -92,11 +96,14 @@ def run_session(request: Request) -> int:
         program = load_runnable(request.program)
         if request.no_reorder:
             program = as_written(program)
-        rows, total = _rows(request, program)
+        rows, total, common = _rows(request, program)
         _check_paths(request)
-        backend = _backend(request)
+        merges = Merges() if request.settings.get("merge") else None
+        backend = _backend(request, merges)
         program, mode = settle_mode(program, request.settings.get("mode", "auto"))
-        job = program.job({**request.settings, "mode": mode, "backend": backend})
+        check_reordering(request.reorder_rows, request.settings.get("plan", True), mode)
+        settings = {**request.settings, "mode": mode, "backend": backend, "merge": None}
+        job = replace(program.job(settings), merges=merges)  # the backend merges already
         if needs_model(program):
             fetch(backend, request.quiet)
         journal = _open_journal(request, program, job, backend)
@@ -108,6 +115,9 @@ def run_session(request: Request) -> int:
             load_seconds = _load(backend, request.quiet) if has_calls else 0.0
             vocab_size = getattr(backend, "vocab_size", None)
             check_token_ids(program, job.settings, vocab_size)
+            if isinstance(program, CompiledProgram):  # paths, and so seeds and the journal, stay
+                program = program.for_rows(common)
+                job = replace(job, execute=program.execute)
             session = _Session(request, program, job, backend, load_seconds, journal, trace)
             return session.run(rows, left, guard)
         finally:
@@ -117,7 +127,7 @@ def run_session(request: Request) -> int:
                 journal.close()
 
 
-def _backend(request: Request) -> Backend:
+def _backend(request: Request, merges: Merges | None) -> Backend:
     if request.replay is not None:
         if request.record is not None:
             raise CommandError(
@@ -125,11 +135,20 @@ def _backend(request: Request) -> Backend:
             )
         if request.profile:
             raise CommandError("--profile together with --replay", "drop one: no step is computed")
-        return replaying(request.replay, request.backend, request.engine)
+        return _merging(replaying(request.replay, request.backend, request.engine), merges)
     backend = choose_backend(request.backend, request.engine, request.profile)
+    backend = _merging(backend, merges)  # below the record, which holds the call of each row
     if request.record is None:
         return backend
     return recording(backend, request.record, append=request.journal.resume)
+
+
+def _merging(backend: Backend, merges: Merges | None) -> Backend:
+    if merges is None:
+        return backend
+    from sgc_runtime.backends.merging import MergingBackend
+
+    return MergingBackend(backend, merges)
 
 
 def _open_journal(
@@ -172,18 +191,19 @@ def _left(total: int | None, journal: Journal, quiet: bool) -> int | None:
     return None if total is None else total - finished
 
 
-def _rows(request: Request, program: Runnable) -> tuple[Iterator[Row], int | None]:
+def _rows(request: Request, program: Runnable) -> tuple[Iterator[Row], int | None, dict[str, Any]]:
+    """The rows, their number if known, and arguments that are the same in all of them."""
     params = params_of(program)
     if request.inputs is None:
         if not request.arguments and any(p.default is MISSING for p in params):
             raise CommandError("there are no arguments", "give --inputs ROWS or --arg NAME=VALUE")
         values = parse_arguments(request.arguments, params)
         program.arguments((), values)  # one row that cannot run is wrong usage
-        return iter([Row(0, "--arg", values)]), 1
+        return iter([Row(0, "--arg", values)]), 1, {}
     if request.arguments:
         raise CommandError("--arg together with --inputs", "put the values into the rows")
     inputs = Inputs(request.inputs, cell_converter(params))
-    return inputs.rows(), inputs.count()
+    return inputs.rows(), *count_and_common(inputs, program)
 
 
 def _check_paths(request: Request) -> None:
@@ -241,7 +261,7 @@ class _Session:
         self._journal = journal
         self._trace = trace
         self._before = 0 if journal is None else journal.finished_rows()
-        self._tally = Tally(load_seconds=load_seconds)
+        self._tally = Tally(load_seconds=load_seconds, merges=job.merges)
         self._profile_due = threading.Lock()
 
     def run(self, rows: Iterator[Row], total: int | None, guard: InterruptGuard) -> int:
@@ -256,7 +276,7 @@ class _Session:
         display = make_display(total, self._request.quiet, self._request.output is None)
         guard.rescue = lambda: self._rescue(output, display)
         try:
-            self._run_rows(rows, output, display, guard)
+            self._run_rows(rows, total, output, display, guard)
         except Exception:
             display.close(self._tally, table=False)
             raise
@@ -309,7 +329,12 @@ class _Session:
         return kept if self._journal is None else f"{kept}; go on with --resume"
 
     def _run_rows(
-        self, rows: Iterator[Row], output: RowOutput, display: Display, guard: InterruptGuard
+        self,
+        rows: Iterator[Row],
+        total: int | None,
+        output: RowOutput,
+        display: Display,
+        guard: InterruptGuard,
     ) -> None:
         notes = FailureNotes(display)
 
@@ -331,7 +356,14 @@ class _Session:
 
         batch = RowBatch(self._start, finished, tick, self._job.settings.parallel)
         guard.ask = batch.interrupt
-        batch.run(rows if self._journal is None else open_rows(rows, self._journal))
+        batch.run(self._in_order(rows, total))
+
+    def _in_order(self, rows: Iterable[Row], total: int | None) -> Iterable[Row]:
+        if self._journal is not None:
+            rows = open_rows(rows, self._journal)
+        if not isinstance(self._program, CompiledProgram):
+            return rows
+        return in_plan_order(rows, self._program, self._job, total, self._request.reorder_rows)
 
     async def _start(self, row: Row) -> FinishedState:
         log = None
@@ -343,10 +375,10 @@ class _Session:
             values = self._program.arguments((), row.arguments)
         except InputError as error:
             raise InputError(f"{row.place}: {error}") from error
-        nodes = self._tally.nodes
+        nodes, shared = self._tally.nodes, row.shared_chars
         if self._trace is not None:
-            return await self._trace.row(self._job, row.index, values, log, nodes)
-        return await self._job.row(row.index, values, log=log, nodes=nodes)
+            return await self._trace.row(self._job, row.index, values, log, nodes, shared)
+        return await self._job.row(row.index, values, log=log, nodes=nodes, shared_chars=shared)
 
     def _record(self, row: Row, outcome: FinishedState | Exception) -> tuple[dict[str, Any], Usage]:
         full_text = self._request.full_text

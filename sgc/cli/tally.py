@@ -9,6 +9,7 @@ from typing import Any
 
 from sgc.live_line import Figure
 from sgc_ir.params import Usage
+from sgc_runtime.executor.merges import Merges
 from sgc_runtime.executor.node_stats import NodeTable
 
 # Counters of `--stats` that only the backend knows; None where it does not count them.
@@ -30,17 +31,23 @@ class Tally:
 
     rows: int = 0
     failed: int = 0
-    usage: Usage = field(default_factory=Usage)
     load_seconds: float = 0.0
     started: float = field(default_factory=time.monotonic)
     ended: float | None = None
     backend: Mapping[str, Any] = field(default_factory=dict)  # its counters, as last observed
     nodes: NodeTable = field(default_factory=NodeTable)
+    merges: Merges | None = None
+    reported: Usage = field(default_factory=Usage)  # by the rows, merged calls as if made
 
     def add(self, usage: Usage, failed: bool) -> None:
         self.rows += 1
         self.failed += failed
-        self.usage += usage
+        self.reported += usage
+
+    @property
+    def usage(self) -> Usage:
+        """What the calls that were made used."""
+        return self.reported if self.merges is None else self.merges.without_saved(self.reported)
 
     def observe(self, backend: Mapping[str, Any]) -> None:
         """Counters of the backend, which see tokens of rows that still run."""
@@ -111,15 +118,17 @@ class Tally:
         return (
             numbers
             | {name: backend.get(name) for name in BACKEND_COUNTERS}
-            | {"merged_calls": int(backend.get("merged_calls") or 0)}
+            | {"merged_calls": 0 if self.merges is None else self.merges.calls}
             | {"started_nodes": self.nodes.started, "dead_nodes": self.nodes.dead}
             | {"nodes": self.nodes.to_list()}
+            | ({} if self.merges is None else {"merged": self.merges.to_list()})
         )
 
     def table(self) -> list[tuple[str, str]]:
         """The closing table: label and value."""
         usage = self.usage
         rows = f"{self.rows:,}" + (f" ({self.failed:,} failed)" if self.failed else "")
+        merged = self.merges.calls if self.merges is not None else 0
         loading = f" (and {self.load_seconds:.1f} to load)" if self.load_seconds >= 0.05 else ""
         return [
             ("rows", rows),
@@ -127,6 +136,7 @@ class Tally:
             ("cached tokens", f"{usage.cached_tokens:,}"),
             ("hit rate", f"{100 * self.hit_rate:.1f} %"),
             ("generated tokens", f"{usage.completion_tokens:,} ({self.tokens_per_s:.1f} a second)"),
+            *([("merged calls", f"{merged:,}")] if merged else []),
             ("seconds", f"{self.seconds:.1f}{loading}"),
             ("programs/s", f"{self.programs_per_s:.2f}"),
         ]

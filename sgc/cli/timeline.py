@@ -48,6 +48,7 @@ class RunTrace:
         values: Mapping[str, Any],
         log: NodeLog | None,
         nodes: NodeTable | None,
+        shared_chars: int = 0,
     ) -> FinishedState:
         """Run one row of `job`; to be awaited on the runtime's loop."""
         process = self._file.first_process + index + 1
@@ -55,7 +56,14 @@ class RunTrace:
         make_context = partial(TimelineContext, timeline)
         state, error = None, None
         try:
-            state = await job.row(index, values, log=log, nodes=nodes, make_context=make_context)
+            state = await job.row(
+                index,
+                values,
+                log=log,
+                nodes=nodes,
+                make_context=make_context,
+                shared_chars=shared_chars,
+            )
             error = state.error()
             return state
         except BaseException as failure:

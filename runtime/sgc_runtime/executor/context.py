@@ -14,6 +14,7 @@ from sgc_runtime.executor.backend_source import BackendSource
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.chatml import ChatML
 from sgc_runtime.executor.event import Event
+from sgc_runtime.executor.merges import Merges
 from sgc_runtime.executor.node_log import NodeLog
 from sgc_runtime.executor.node_stats import NodeTable
 from sgc_runtime.executor.policy import Policies
@@ -79,6 +80,7 @@ class RunContext:
         self.instance = next(_instances)
         self.more_tokens: int | None = None  # that calls not issued yet may generate, if known
         self.shared_chars = 0  # of the root's prompt, which rows to come begin with too, if known
+        self.merges: Merges | None = None  # where equal calls of the run are made once
         self.scope = Scope(program)
         self.on_event = on_event
         self.stream_text = stream_text or on_event is not None

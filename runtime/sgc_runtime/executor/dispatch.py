@@ -15,8 +15,9 @@ from sgc_runtime.executor.answers import checked
 from sgc_runtime.executor.attempts import attempts
 from sgc_runtime.executor.backend import BackendStream, Call
 from sgc_runtime.executor.core import StreamCore
+from sgc_runtime.executor.merges import Place, tool_key
 from sgc_runtime.executor.policy import NO_POLICY, Policy
-from sgc_runtime.executor.tools import Tool, run_tool
+from sgc_runtime.executor.tools import Tool, plain_json, run_tool
 
 
 async def call_model(
@@ -136,10 +137,19 @@ async def call_tool(
         policy = Policy(tool.deadline, tool.retries or 0)
     if log is not None:
         await log.begin_tool(node, tool, args, kwargs)
-    if policy == NO_POLICY:
-        value = await run_tool(tool, args, kwargs)
+
+    async def make() -> Any:
+        if policy == NO_POLICY:
+            return await run_tool(tool, args, kwargs)
+        return await attempts(lambda: run_tool(tool, args, kwargs), policy)
+
+    merges = core.ctx.merges
+    key = None if merges is None else tool_key(tool, args, kwargs)
+    if merges is None or key is None:
+        value = await make()
     else:
-        value = await attempts(lambda: run_tool(tool, args, kwargs), policy)
+        value, is_made = await merges.once(key, Place(core.ctx.row, node), make)
+        value = value if is_made else plain_json(value)  # a copy, each may change its own
     if log is not None:
         await log.end_tool(node, tool, value)
     return value

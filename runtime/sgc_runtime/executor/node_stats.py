@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sgc_ir.params import CallResult, Timing, Usage
+from sgc_runtime.executor.merges import MergedResult
 
 MAX_NODES = 2_000  # more are counted together, so that a run over endless loops stays bounded
 OTHERS = "..."
@@ -45,7 +46,9 @@ class NodeTable:
     def add(
         self, program: str, node: str, name: str, source: Any, results: Sequence[CallResult]
     ) -> None:
-        """Count one model call that is done."""
+        """Count one model call that is done; one that took the result of another was not made."""
+        if results and isinstance(results[0], MergedResult):
+            return
         key = (program, _INDEX.sub("[*]", node), name)
         found = self._nodes.get(key)
         if found is None:
