@@ -44,14 +44,16 @@ def plain_call(call: Call) -> Plain:
         call.on_text is not None,
         call.instance,
         call.more_tokens,
-        [call.fewest, call.most, call.readers, call.next_use, [list(b) for b in call.beginnings]],
+        [call.fewest, call.most, call.readers, call.next_use],
+        [list(found) for found in call.beginnings],
+        call.more_chars,
     ]
 
 
 def call_of(plain: Plain, on_text: Callable[[str], None]) -> Call:
     """The call; `on_text` is used if it streams its text."""
-    node, stream, row, given, seeds, end_of_turn, streams, instance, more_tokens, hints = plain
-    fewest, most, readers, next_use, beginnings = hints
+    node, stream, row, given, seeds, end_of_turn, streams, instance, more_tokens, *hints = plain
+    (fewest, most, readers, next_use), beginnings, more_chars = hints
     return Call(
         node,
         stream,
@@ -68,6 +70,7 @@ def call_of(plain: Plain, on_text: Callable[[str], None]) -> Call:
         readers,
         next_use,
         tuple(Beginning(*found) for found in beginnings),
+        more_chars,
     )
 
 

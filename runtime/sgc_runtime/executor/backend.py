@@ -80,6 +80,9 @@ class Call:
             older instances may be served first.
         more_tokens: tokens that calls of the instance that are not issued yet can generate at
             most (a select counts 1), or None where that is not known. A hint.
+        more_chars: characters of text that the program is known to put into prompts of calls that
+            are not issued yet (constants, arguments, roles; generated text that is read again is
+            in `more_tokens`), about; None: not known. A hint.
         fewest, most: tokens that one sample of this call generates at least and at most; `most`
             None: `params.max_tokens`. Hints.
         readers: calls not issued yet whose prompts hold the end of this one, sample 0's output
@@ -111,6 +114,7 @@ class Call:
     readers: int | None = None
     next_use: int | None = None
     beginnings: tuple[Beginning, ...] = ()
+    more_chars: int | None = None
 
     @property
     def prompt(self) -> str:
