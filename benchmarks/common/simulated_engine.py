@@ -24,6 +24,7 @@ from sgc_runtime.constraints.compiler import ConstraintCompiler
 from sgc_runtime.engine.assemble import LoadedEngine
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
+from sgc_runtime.engine.regions import TokenChars
 from sgc_runtime.engine.request import Request
 from sgc_runtime.engine.seams import Seams
 from sgc_runtime.engine.vocabulary import Vocabulary
@@ -130,8 +131,9 @@ class SimulatedLoaded(LoadedEngine):
         self.engine = engine  # type: ignore[assignment]  # what calls use of it is there
         self.budgets = None  # type: ignore[assignment]
         self.profile = None
-        self.jump = settings.jump
+        self.jump, self.token_chars = settings.jump, TokenChars(vocabulary)
         self.constraints = ConstraintCompiler(self._constraint_tools)
+        self.token_chars = TokenChars(vocabulary)
         self.warned: set[str] = set()
         self.max_positions = 1 << 30
         self.seams = Seams(vocabulary, "canonical")

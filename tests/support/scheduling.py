@@ -15,7 +15,7 @@ from sgc_runtime.cache.prefix_cache import PrefixCache
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.metrics import Metrics
 from sgc_runtime.engine.prompt_trie import PromptTrie
-from sgc_runtime.engine.request import Outcome, Prefix, Request, State
+from sgc_runtime.engine.request import Outcome, Prefix, Region, Request, State
 from sgc_runtime.engine.scheduler import Scheduler
 
 VOCAB = 50
@@ -49,6 +49,8 @@ def make_request(
     instance: int | None = None,
     more: int | None = None,
     prefix: Prefix | None = None,
+    most: int | None = None,
+    regions: Sequence[tuple[int, int | None, int | None]] = (),
 ) -> Request:
     """A gen of `max_new` tokens whose results the simulation notes."""
     return Request(
@@ -58,6 +60,8 @@ def make_request(
         prefix=prefix,
         instance=instance,
         more_tokens=more,
+        most=most,
+        regions=tuple(Region(*region) for region in regions),
     )
 
 
@@ -97,8 +101,18 @@ class Simulation:
         instance: int | None = None,
         more: int | None = None,
         prefix: Prefix | None = None,
+        most: int | None = None,
+        regions: Sequence[tuple[int, int | None, int | None]] = (),
     ) -> Request:
-        request = make_request(prompt, max_new, instance=instance, more=more, prefix=prefix)
+        request = make_request(
+            prompt,
+            max_new,
+            instance=instance,
+            more=more,
+            prefix=prefix,
+            most=most,
+            regions=regions,
+        )
         assert self.scheduler.too_large(request) is None
         self.scheduler.add(request)
         return request

@@ -243,9 +243,9 @@ class RadixTree:
                 if node.held:
                     self.held -= len(node.key)
             node.locks += 1
-            node.released = False
             if node.user != user:
                 node.user = user if node.user is None else MANY
+                node.released = False
             node = node.parent
 
     def unlock(self, node: Node) -> None:

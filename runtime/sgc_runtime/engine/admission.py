@@ -10,12 +10,14 @@ that they will need are kept for them.
 A request fits if its own tokens, and the share `reserve` of what it and all in flight may still
 generate, find room. For a program instance that has not begun, the tokens that begun instances
 will come back for must find room too, and the share `claims` of what later calls, its own and
-theirs, may generate (`instances`). With nothing in flight it fits in any case.
+theirs, may generate (`instances`, `lifetimes`). With `hints` all in flight must be able to end with
+it (`safety`). With nothing in flight it fits in any case.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import islice
 from math import ceil
 
@@ -23,13 +25,17 @@ from sgc_runtime.cache.prefix_cache import PrefixCache
 from sgc_runtime.cache.radix_tree import Node
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.instances import Instances
+from sgc_runtime.engine.lifetimes import Lifetimes
 from sgc_runtime.engine.order import ArrivalOrder, Group, Order, PrefixOrder
 from sgc_runtime.engine.prompt_budget import PromptBudget
 from sgc_runtime.engine.queue import WaitingQueue
 from sgc_runtime.engine.request import Leader, Request, State
 from sgc_runtime.engine.request_memory import find_prefix, lock_prefix, store, take_slots
+from sgc_runtime.engine.safety import is_safe, need_of
 from sgc_runtime.engine.sharing import PrefixesInFlight
 from sgc_runtime.engine.turns import Turns
+
+_NEWEST = 1 / 32  # weight of the newest gen's length in the average
 
 
 class _Round:
@@ -44,17 +50,32 @@ class _Round:
         budget: PromptBudget,
         ends: dict[Request, int],
         places: int,
-        growth: int,
+        in_flight: list[Request],
         prefixes: PrefixesInFlight,
     ) -> None:
         self.budget, self.ends = budget, ends
-        self.places, self.growth, self.prefixes = places, growth, prefixes
+        self.places, self.prefixes = places, prefixes
+        self.growth = sum(r.num_growth for r in in_flight)
+        self._flight = in_flight
         self.ahead = 0  # slots kept for requests that were passed over
         self.admitted: list[Request] = []
 
     @property
     def over(self) -> bool:
         return self.budget.tokens <= 0 or self.places <= 0
+
+    def is_safe(self, available: int, request: Request, missing: int) -> bool:
+        """Whether all in flight can end, with a request that lacks `missing` tokens, for which and
+        for the rest `available` slots are left."""
+        largest = max(self._largest, request.num_growth)
+        if available - missing >= largest:
+            return True
+        needs = [*map(need_of, self._flight), (request.num_growth, missing)]
+        return is_safe(available - missing, needs)
+
+    @cached_property
+    def _largest(self) -> int:
+        return max((request.num_needed for request in self._flight), default=0)
 
     def keep_for(self, group: Group) -> None:
         coming = min(group.count, self.places)
@@ -67,6 +88,8 @@ class _Round:
             self.ends[request] = end
         self.places -= 1
         self.growth += request.num_growth
+        self._flight.append(request)
+        self._largest = max(self._largest, request.num_needed)
         self.prefixes.add(request)
         self.admitted.append(request)
 
@@ -81,14 +104,18 @@ class Admission:
     Attributes:
         looked_at: requests that were considered so far; a step adds `scan_limit` at most.
         admitted: requests that began so far, those among them that came back from a retraction.
+        reserve: share of what may still be generated for which room is kept; with `hints` the share
+            that gens have made of late of what they might have made.
     """
 
     def __init__(self, cache: PrefixCache, config: EngineConfig) -> None:
         self._cache, self._config = cache, config
         self._priorities = config.priorities and config.order != "fcfs"
+        self._hints, self.reserve = config.hints, config.reserve
         self._claims = config.claims if self._priorities else 0.0
         self.turns = Turns(config.turn_tokens)
         self.instances = Instances(config.cohort, config.kv_tokens, config.claim_steps)
+        self.lifetimes = Lifetimes(cache, config.hints, config.claim_steps)
         self.waiting = WaitingQueue(self._make_order, self._size, self._cohort_of)
         self.looked_at = self.admitted = 0
         self._shared: list[tuple[Node, int]] = []  # what is put ahead into the tree, from where on
@@ -113,14 +140,19 @@ class Admission:
         if budget.tokens <= 0 or places <= 0 or not len(self.waiting):
             return []
         self.instances.lapse(clock)
-        growth = sum(r.num_growth for r in prefilling) + sum(r.num_growth for r in running)
         self._alone = not prefilling and not running
         prefixes = PrefixesInFlight(prefilling, self._cache.enabled)
-        step = _Round(budget, ends, places, growth, prefixes)
+        step = _Round(budget, ends, places, [*prefilling, *running], prefixes)
         if self._oldest_is_in(step, clock):
             self._walk(step, clock)
         self.admitted += len(step.admitted)
         return step.admitted
+
+    def see_length(self, request: Request) -> None:
+        """A gen has ended: by its length the next ones are reckoned with."""
+        if self._hints and request.bound > 0:
+            made = (request.num_tokens - request.num_prompt) / request.bound
+            self.reserve += _NEWEST * (min(1.0, made) - self.reserve)
 
     def unshare(self) -> None:
         """Nothing of the step was computed: what it put ahead into the tree leaves it. All that
@@ -197,12 +229,13 @@ class Admission:
     def _take(
         self, request: Request, node: Node, matched: int, step: _Round, called: bool = False
     ) -> bool:
-        node = lock_prefix(self._cache, node, matched)
+        node = lock_prefix(self._cache, request, node, matched)
         if not self._fits(request, request.num_target - node.end, step, called):
             self._cache.unlock(node)
             return False
         if not take_slots(self._cache, request, node):
             return False
+        self.lifetimes.begins(request)
         request.state, request.leader = State.PREFILLING, None
         step.admit(request)
         self._alone = False
@@ -211,14 +244,20 @@ class Admission:
     def _fits(self, request: Request, missing: int, step: _Round, called: bool) -> bool:
         if self._alone:
             return True
+        own = missing
         growth = request.num_growth + step.growth
         if not called:
             missing += step.ahead
             if self._claims and self.instances.cohort_of(request) is None:
                 later = self.instances.growth + (request.more_tokens or 0)
                 missing += ceil(self._claims * later)
-                missing += self.instances.claimed(self._cache.evictable)
-        return missing + ceil(self._config.reserve * growth) <= self._cache.available
+                held = self._cache.held
+                missing += held + self.instances.claimed(self._cache.evictable - held)
+        if missing + ceil(self.reserve * growth) > self._cache.available:
+            return False
+        if not self._hints:
+            return True
+        return step.is_safe(self._cache.available, request, own)
 
     def _leave_queue(self, request: Request, clock: int) -> None:
         self.waiting.remove(request, served=True)

@@ -25,6 +25,7 @@ from sgc_runtime.engine.host_runner import Model
 from sgc_runtime.engine.memory import pool_tokens
 from sgc_runtime.engine.options import EngineOptions
 from sgc_runtime.engine.profile import NO_PROFILE, Profile
+from sgc_runtime.engine.regions import TokenChars
 from sgc_runtime.engine.runners import kv_format, make_runner
 from sgc_runtime.engine.seams import Seams
 from sgc_runtime.engine.stream import TokenStream
@@ -44,6 +45,7 @@ class LoadedEngine:
         max_positions: longest context of the model, in tokens.
         unconditional: known log-probabilities of token sequences without context.
         constraints: compiled constraints of this and earlier calls.
+        token_chars: how many characters ids have.
         jump: see `EngineConfig`.
         warned: nodes whose constraint was reported to fight the model.
     """
@@ -68,6 +70,7 @@ class LoadedEngine:
             order=options.order,
             priorities=options.priorities,
             claims=_claims(options, device),
+            hints=options.hints,
             cache=options.cache,
             jump=options.jump,
             overlap=device.type == "cuda" if options.overlap is None else options.overlap,
@@ -83,6 +86,7 @@ class LoadedEngine:
         )
         self.warned: set[str] = set()
         self.vocabulary = vocabulary
+        self.token_chars = TokenChars(vocabulary)
         self.vocab_size = config.vocab_size
         self.max_positions = config.max_positions
         self.seams = Seams(vocabulary, options.seam)

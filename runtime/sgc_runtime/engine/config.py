@@ -37,6 +37,9 @@ class EngineConfig:
             than a step (`benchmarks/instances.py`).
         claim_steps: steps for which an instance may stay away from the engine between two calls
             before what it claims lapses.
+        hints: use what calls say of the calls to come: who reads their tokens again and when, and
+            how much they generate at most. Requests begin and decode only where all in flight can
+            end (`safety`), tokens are given up by their next use (`lifetimes`).
         cohort: instances that begin one after another and are served as equals.
         turn_tokens: prompt tokens that are computed between two turns of the request that has
             waited longest; the bound on waiting follows from it (see `turns`).
@@ -60,6 +63,7 @@ class EngineConfig:
     priorities: bool = True
     claims: float = 1.0
     claim_steps: int = 16
+    hints: bool = True
     cohort: int = 16
     turn_tokens: int = 16_384
     cache: bool = True

@@ -14,6 +14,7 @@ from sgc_runtime.engine.call_meta import logprob_meta, warn_of_fight
 from sgc_runtime.engine.checks import check_length, check_params
 from sgc_runtime.engine.guide import Guide
 from sgc_runtime.engine.output import OutputWatcher
+from sgc_runtime.engine.regions import regions_of
 from sgc_runtime.engine.request import Outcome, Request
 from sgc_runtime.engine.stream import TokenStream
 from sgc_runtime.engine.waiting import Waiter
@@ -97,7 +98,14 @@ def sample_request(
         call_prompt=len(prompt) if sample == 0 else 0,
         instance=call.instance,
         more_tokens=call.more_tokens,
+        most=_most(call, row),
+        regions=regions_of(loaded.token_chars, call, prompt, sample),
     )
+
+
+def _most(call: Call, row: SamplingRow) -> int | None:
+    """Tokens that are sampled at most, those that heal among them."""
+    return None if call.most is None else call.most + row.max_new - call.params.max_tokens
 
 
 def _guide(

@@ -48,6 +48,7 @@ class EngineOptions:
             (those that share a prefix together) or `fcfs` (first come, first served).
         priorities: finish program instances that have begun before new ones begin.
         claims: see `EngineConfig`; None: 1 on a CPU, a half elsewhere.
+        hints: use what calls say of the calls to come, see `EngineConfig`.
         jump: compute text that a constraint forces in one pass; without it the same ids take a
             pass each.
         attention: which kernels attend: `triton` and `flashinfer` need a GPU, `torch` is the
@@ -80,6 +81,7 @@ class EngineOptions:
     order: str = "lpm"
     priorities: bool = True
     claims: float | None = None
+    hints: bool = True
     jump: bool = True
     attention: str = "auto"
     kv_dtype: str = "auto"

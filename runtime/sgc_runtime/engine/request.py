@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,6 +54,21 @@ class Prefix:
     length: int
 
 
+class Region(NamedTuple):
+    """What is known of later reads of a call's tokens behind the first `start`, up to the next
+    region.
+
+    Attributes:
+        readers: calls of the instance that are not issued yet and read it, None: not known.
+        next_use: tokens that are generated one after another before the first of them, at most;
+            None: not known.
+    """
+
+    start: int
+    readers: int | None
+    next_use: int | None
+
+
 class Request:
     """A generation, or the scoring of given tokens.
 
@@ -82,6 +98,8 @@ class Request:
         call_prompt: tokens of the call's prompt, 0 when another request of it counts them.
         instance: number of the program instance that asks, or None: it belongs to none.
         more_tokens: tokens that later calls of the instance may generate at most; None: unknown.
+        most: tokens that it generates at most, as far as that is known; None: as many as it may.
+        regions: who reads its tokens again, from the first to the last region; (): not known.
         on_done: called once, in the engine's thread, with the outcome.
 
     Attributes:
@@ -111,12 +129,16 @@ class Request:
         call_prompt: int = 0,
         instance: int | None = None,
         more_tokens: int | None = None,
+        most: int | None = None,
+        regions: tuple[Region, ...] = (),
     ) -> None:
         self.num_prompt = self.num_tokens = len(prompt)
         self.row, self.watcher, self.guide, self.scoring = row, watcher, guide, scoring
         self.prefix, self.call_prompt, self.on_done = prefix, call_prompt, on_done
         self.instance, self.more_tokens = instance, more_tokens
         self.max_new = 0 if row is None else row.max_new
+        self.bound = self.max_new if most is None else min(most, self.max_new)
+        self.regions = regions
         capacity = len(prompt) + self.max_new
         self.tokens: Ids = np.empty(capacity, np.int32)
         self.tokens[: len(prompt)] = prompt
@@ -124,6 +146,7 @@ class Request:
         self.num_slots = self.num_computed = 0
         self.node: Node | None = None  # locked while PREFILLING or RUNNING
         self.anchor: Node | None = None
+        self.waits_at: Node | None = None  # node that it holds while it waits (`lifetimes`)
         self.leader: Leader | None = None
         self.state = State.NEW
         # Whether its prompt was covered when it was counted for the best possible hit rate.
@@ -131,6 +154,7 @@ class Request:
         self.arrival = 0
         self.cached_tokens: int | None = None  # set at the first admission
         self.num_matched = 0  # tokens that the cache had at the last admission
+        self.num_ahead_read = 0  # of those it reads in the cache, computed ahead for a call
         self.num_lost = 0  # tokens computed once that a retraction took away
         self.times = Times()
         self.forced: list[bool] = []
@@ -142,11 +166,16 @@ class Request:
     def num_growth(self) -> int:
         """Slots that it may still need behind its present tokens."""
         # The last token that is sampled is never computed.
-        growth = self.num_prompt + self.max_new - self.num_tokens - 1
+        growth = self.num_prompt + self.bound - self.num_tokens - 1
         if self.guide is not None and self.state is State.RUNNING:
             forced = self.num_tokens - self.num_slots - 1  # of which none has a slot yet
             growth += max(0, forced)
         return growth if growth > 0 else 0
+
+    @property
+    def num_needed(self) -> int:
+        """Slots that it may still take, while it is in flight."""
+        return max(0, self.num_prompt + self.bound - 1 - self.num_slots)
 
     @property
     def num_target(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sgc_runtime.cache.prefix_cache import PrefixCache
-from sgc_runtime.cache.radix_tree import Node
+from sgc_runtime.cache.radix_tree import MANY, Node
 from sgc_runtime.engine.request import Request
 
 
@@ -12,11 +12,15 @@ def find_prefix(cache: PrefixCache, request: Request) -> tuple[Node, int]:
     return cache.find(request.tokens[: request.num_matchable], request.anchor)
 
 
-def lock_prefix(cache: PrefixCache, node: Node, matched: int) -> Node:
+def lock_prefix(cache: PrefixCache, request: Request, node: Node, matched: int) -> Node:
     """The end of the cached prefix that `find_prefix` has just given, locked."""
     node = cache.reach(node, matched)
-    cache.lock(node)
+    cache.lock(node, user=_user(request))
     return node
+
+
+def _user(request: Request) -> int:
+    return MANY if request.instance is None else request.instance
 
 
 def take_slots(cache: PrefixCache, request: Request, node: Node) -> bool:
@@ -46,7 +50,7 @@ def store(cache: PrefixCache, request: Request, num_kept: int) -> None:
     leaf = cache.store(request.tokens[:num_kept], request.slots[:num_kept], node)
     if request.slots[held] != slot:  # the tree knew tokens behind, and has given its own slots
         request.num_tabled = min(request.num_tabled, held)
-    cache.lock(leaf, above=node)  # the lock of `node` goes over to it
+    cache.lock(leaf, above=node, user=_user(request))  # the lock of `node` goes over to it
     request.node = leaf
 
 
@@ -78,7 +82,7 @@ def give_back_end(cache: PrefixCache, request: Request, length: int) -> None:
     request.num_tabled = min(request.num_tabled, length)
     if node.end > length:  # some of it was cached already
         kept = cache.match(request.tokens[:length])
-        cache.lock(kept)
+        cache.lock(kept, user=_user(request))
         cache.unlock(node)
         cache.prune(node, request.num_tokens)
         request.node = kept

@@ -21,6 +21,7 @@ from sgc_runtime.engine.metrics import Metrics
 from sgc_runtime.engine.prompt_budget import PromptBudget
 from sgc_runtime.engine.request import Prefix, Request, State
 from sgc_runtime.engine.request_memory import give_back, give_back_end, store
+from sgc_runtime.engine.safety import is_safe, most_that_may_go, need_of
 
 
 class Chunk(NamedTuple):
@@ -71,12 +72,13 @@ class Scheduler:
         self._cache, self._config, self._metrics = cache, config, metrics
         self._forget, self._begins, self._returns = forget, begins, returns
         self.admission = Admission(cache, config)
-        self.waiting = self.admission.waiting
+        self.waiting, self.lifetimes = self.admission.waiting, self.admission.lifetimes
         self.prefilling: list[Request] = []
         self.running: list[Request] = []
         self._begun: list[tuple[Request, bool]] = []  # in the last plan; whether for the first time
         self._streak = 0
         self._stalled = False
+        self._largest_need = 0  # of all in flight, or more
         self._clock = 0  # tokens computed so far
 
     @property
@@ -95,6 +97,7 @@ class Scheduler:
         if request.prefix is not None:
             request.anchor = self.forget(request.prefix)
         self.waiting.add(request)
+        self.lifetimes.comes(request)
 
     def forget(self, prefix: Prefix) -> Node:
         """Let what lies behind a soft hold leave the tree; where the hold begins to match now."""
@@ -107,11 +110,17 @@ class Scheduler:
             self.waiting.remove(request)
         elif request.state in (State.PREFILLING, State.RUNNING):
             self._leave_flight(request, num_kept)
+        else:
+            request.state = State.DONE
+            return
+        self.lifetimes.ends(request, gave_result=num_kept > 0)
+        if num_kept > 0:
+            self.admission.see_length(request)
         request.state = State.DONE
 
     def too_large(self, request: Request) -> str | None:
         """Why a request can never run, and what to do, or None."""
-        needed = request.num_target + request.num_growth
+        needed = request.num_target + request.num_growth + request.max_new - request.bound
         if needed <= self._cache.num_slots:
             return None
         asked, new, advice = request.num_prompt, "", "shorten the prompt"
@@ -133,6 +142,7 @@ class Scheduler:
         stands aside and for results."""
         # Rows that decode get their slots first: nobody that begins in this step, or whose prompt
         # others share in it, is retracted for them.
+        self.lifetimes.lapse()
         decodes = self._streak >= self._config.max_prefill_streak
         decode = self._decode() if decodes else []
         prefill = self._prefill()
@@ -194,6 +204,7 @@ class Scheduler:
         self._begun = [(request, request.cached_tokens is None) for request in begun]
         for request in begun:
             self._count_admission(request, request.num_matched)
+            self._largest_need = max(self._largest_need, request.num_needed)
         self.prefilling += begun
         return [Chunk(request, request.num_computed, end) for request, end in ends.items()]
 
@@ -217,6 +228,8 @@ class Scheduler:
     def _decode(self) -> list[Chunk]:
         while True:
             chunks = self._decode_chunks()
+            if self._config.hints:
+                chunks = self._safe(chunks)
             missing = [max(0, c.end - c.request.num_slots) for c in chunks]
             slots = self._cache.alloc(sum(missing))
             if slots is not None:
@@ -236,6 +249,26 @@ class Scheduler:
                 request.num_slots = end
                 given += count
         return chunks
+
+    def _safe(self, chunks: list[Chunk]) -> list[Chunk]:
+        """Those of the chunks that may be computed so that all in flight can end. There is none
+        where only one that computes no token now can be the first to end."""
+        wanted = [max(0, c.end - c.request.num_slots) for c in chunks]
+        left = self._cache.available - sum(wanted)
+        if left >= self._largest_need:
+            return chunks
+        self._largest_need = max((r.num_needed for r in self.in_flight), default=0)
+        if left >= self._largest_need:
+            return chunks
+        # Those that are to end first are the first that may go on.
+        order = sorted(range(len(chunks)), key=lambda i: chunks[i].request.num_needed)
+        going = {chunks[i].request for i in order}
+        others = [need_of(r) for r in self.in_flight if r not in going]
+        needs = [need_of(chunks[i].request) for i in order] + others
+        may = most_that_may_go(self._cache.available, needs, [wanted[i] for i in order])
+        if not may and not is_safe(self._cache.available, needs):
+            return chunks  # a bound did not hold
+        return [chunks[i] for i in sorted(order[:may])]
 
     def _waits_for_results(self) -> bool:
         """Whether to wait, once, for ids that are being sampled: rows may end with them."""
@@ -275,10 +308,13 @@ class Scheduler:
             request.scoring.restart()
         request.state = State.WAITING
         self.waiting.add_returned(request)
+        self.lifetimes.waits(request)
 
     def _leave_flight(self, request: Request, num_kept: int, done: bool = True) -> None:
         queue = self.prefilling if request.state is State.PREFILLING else self.running
         queue.remove(request)
         stored = give_back(self._cache, request, num_kept)
         self._forget(request)
+        # What is known of its regions is claimed by them.
+        stored = 0 if request.regions and self._config.hints else stored
         self.admission.instances.leave(request, self._clock, stored, done)

@@ -32,7 +32,7 @@ from sgc_runtime.executor.backend import Text
         {},
         {"prefill_tokens": 7},
         {"prefill_tokens": 3, "max_running": 5},
-        {"kv_tokens": 90, "reserve": 0.0},
+        {"kv_tokens": 90, "reserve": 0.0, "hints": False},
         {"cache": False},
     ],
     ids=str,

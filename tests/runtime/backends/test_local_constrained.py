@@ -28,7 +28,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"temperature": 1.0, "stop": ("a", '"'), "min_tokens": 3},
     {"temperature": 1.0, "min_tokens": 4, "ignore_eos": True},
 )
-TINY: dict[str, Any] = {"kv_tokens": 60, "reserve": 0.0}
+TINY: dict[str, Any] = {"kv_tokens": 60, "reserve": 0.0, "hints": False}
 ENGINES: tuple[tuple[int, dict[str, Any]], ...] = (
     (1, {"jump": False}),
     (16, {"jump": True}),

@@ -232,7 +232,7 @@ async def _all(owner: LocalBackend, batch: int) -> list[Any]:
     "options",
     [
         {"jump": False},
-        {"kv_tokens": 420, "reserve": 0.0, "prefill_tokens": 16},
+        {"kv_tokens": 420, "reserve": 0.0, "hints": False, "prefill_tokens": 16},
         {"kv_tokens": 420, "reserve": 0.0, "jump": False, "cache": False},
     ],
 )

@@ -143,8 +143,8 @@ def test_log_probabilities_without_context_are_remembered(local: LocalBackend) -
     [
         {"prefill_tokens": 7},
         {"prefill_tokens": 512},
-        {"kv_tokens": 110, "reserve": 0.0, "prefill_tokens": 7},
-        {"kv_tokens": 110, "reserve": 0.0, "prefill_tokens": 512},
+        {"kv_tokens": 110, "reserve": 0.0, "hints": False, "prefill_tokens": 7},
+        {"kv_tokens": 110, "reserve": 0.0, "hints": False, "prefill_tokens": 512},
         {"cache": False},
     ],
     ids=str,

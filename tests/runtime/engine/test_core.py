@@ -53,6 +53,7 @@ def random_ask(rng: random.Random, roots: list[list[int]]) -> Ask:
             "prefill_tokens": st.sampled_from([1, 3, 7, 512]),
             "max_running": st.sampled_from([1, 3, 64]),
             "reserve": st.sampled_from([0.0, 0.5, 1.0]),
+            "hints": st.booleans(),
             "share_min_tokens": st.sampled_from([1, 4, 16]),
             "max_prefill_streak": st.sampled_from([0, 1, 4]),
             "order": st.sampled_from(["dfs", "lpm", "fcfs"]),
@@ -77,7 +78,7 @@ def test_any_load_gives_the_plain_result(seed: int, num_slots: int, config: dict
 
 
 def test_a_small_pool_retracts_and_evicts_all_the_time() -> None:
-    core = make_core(64, reserve=0.0)
+    core = make_core(64, reserve=0.0, hints=False)
     rng = random.Random(1)
     params = SamplingParams(temperature=0.0, max_tokens=20, ignore_eos=True)
     asks = [Ask([rng.randrange(2, VOCAB) for _ in range(9)], params) for _ in range(24)]

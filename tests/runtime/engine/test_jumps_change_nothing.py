@@ -36,7 +36,7 @@ from sgc_runtime.tokenizer.tokenizer import load_tokenizer
 
 GREEDY: dict[str, Any] = {"temperature": 0.0, "logprobs": True, "top_logprobs": 2}
 SEEDED: dict[str, Any] = {"temperature": 1.0, "logprobs": True, "top_logprobs": 1}
-TINY: dict[str, Any] = {"kv_tokens": 70, "reserve": 0.0}
+TINY: dict[str, Any] = {"kv_tokens": 70, "reserve": 0.0, "hints": False}
 ENGINES: tuple[tuple[int, dict[str, Any]], ...] = (
     (1, {"jump": False}),
     (16, {"jump": True}),

@@ -33,7 +33,7 @@ REGEXES = (
 )
 CLOSED = REGEXES[1:3] + REGEXES[4:7]  # with places where few texts are possible
 STOPS = ("e", " ", '": ', "er is", "\n", '"}', "語で", "o", ", ", "a", "x dog")
-TINY: dict[str, Any] = {"kv_tokens": 50, "reserve": 0.0}
+TINY: dict[str, Any] = {"kv_tokens": 50, "reserve": 0.0, "hints": False}
 ENGINES: tuple[tuple[int, dict[str, Any]], ...] = (
     (1, {"jump": False}),
     (16, {"jump": True, "prefill_tokens": 5}),

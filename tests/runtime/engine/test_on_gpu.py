@@ -25,7 +25,7 @@ from sgc_runtime.tokenizer.tokenizer import Tokenizer, load_tokenizer
 pytestmark = pytest.mark.gpu
 
 DEVICE = "cuda"
-TINY: dict[str, Any] = {"kv_tokens": 400, "reserve": 0.0}
+TINY: dict[str, Any] = {"kv_tokens": 400, "reserve": 0.0, "hints": False}
 ENGINES: tuple[tuple[int, dict[str, Any]], ...] = (
     (16, {}),
     (16, {"overlap": False}),

@@ -48,6 +48,7 @@ CONFIG = st.fixed_dictionaries(
         "score_tokens": st.sampled_from([1, 256]),
         "max_running": st.sampled_from([1, 3, 64]),
         "reserve": st.sampled_from([0.0, 0.5, 1.0]),
+        "hints": st.booleans(),
         "share_min_tokens": st.sampled_from([1, 4]),
         "max_prefill_streak": st.sampled_from([0, 1, 4]),
         "cache": st.sampled_from([True, True, False]),

@@ -20,7 +20,7 @@ from sgc_runtime.engine.request_memory import (
 def running(cache: PrefixCache, ids: list[int]) -> Request:
     request = Request(np.array(ids, np.int32), on_done=lambda *_: None)
     node, matched = find_prefix(cache, request)
-    assert take_slots(cache, request, lock_prefix(cache, node, matched))
+    assert take_slots(cache, request, lock_prefix(cache, request, node, matched))
     request.state, request.num_computed = State.RUNNING, request.num_tokens
     return request
 

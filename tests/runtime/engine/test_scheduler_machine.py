@@ -25,6 +25,7 @@ CONFIGS = {
     "prefill_tokens": [1, 7, 512],
     "max_running": [1, 4, 64],
     "reserve": [0.0, 0.5, 1.0],
+    "hints": [True, True, False],
     "share_min_tokens": [1, 4, 16],
     "max_prefill_streak": [0, 1, 4],
     "scan_limit": [2, 512],
@@ -146,8 +147,17 @@ class Programs:
                 instance=instance if rng.random() < 0.9 else None,
                 more=more,
                 prefix=hold,
+                most=rng.choice([None, None, 4]),
+                regions=self._regions(len(text) + len(own)),
             )
             self.open[request] = (instance, left - 1)
+
+    def _regions(self, length: int) -> list[tuple[int, int | None, int | None]]:
+        """What is said of later reads; it need not be true."""
+        rng = self.rng
+        starts = sorted({0, *(rng.randrange(length + 3) for _ in range(rng.randrange(3)))})
+        said = [(start, rng.choice([None, 0, 1, 3]), rng.choice([None, 0, 5])) for start in starts]
+        return rng.choice([[], said])
 
     def _check(self, request: Request) -> None:
         expected = plain_output(request.prompt.tolist(), request.max_new)
@@ -244,7 +254,7 @@ def test_random_steps(seed: int) -> None:
 
 def test_random_steps_abort_in_every_state() -> None:
     assert set(IN_ENGINE) == set().union(
-        *(random_steps(seed, 60).aborted for seed in range(20, 26))
+        *(random_steps(seed, 60).aborted for seed in range(20, 36))
     )
 
 

@@ -70,6 +70,7 @@ def cached_texts(core: EngineCore) -> list[list[int]]:
             "prefill_tokens": st.sampled_from([1, 3, 7, 512]),
             "max_running": st.sampled_from([1, 3, 64]),
             "reserve": st.sampled_from([0.0, 0.5]),
+            "hints": st.booleans(),
             "share_min_tokens": st.sampled_from([1, 16]),
             "max_prefill_streak": st.sampled_from([1, 4]),
             "cache": st.sampled_from([True, True, True, False]),
@@ -140,7 +141,7 @@ def test_the_chosen_one_serves_what_follows() -> None:
 
 
 def test_a_scoring_is_retracted_and_begins_again() -> None:
-    core = make_core(50, reserve=0.0, prefill_tokens=2, max_prefill_streak=1)
+    core = make_core(50, reserve=0.0, prefill_tokens=2, max_prefill_streak=1, hints=False)
     gens = [Ask([2 + i, 3], LONG) for i in range(3)]
     for ask in gens:
         core.add(ask.request)

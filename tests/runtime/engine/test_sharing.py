@@ -185,6 +185,7 @@ def test_a_gen_that_ends_where_a_failing_step_computed_keeps_nothing_of_it() -> 
             "score_tokens": st.sampled_from([1, 2, 256]),
             "max_running": st.sampled_from([3, 64]),
             "reserve": st.sampled_from([0.0, 1.0]),
+            "hints": st.booleans(),
             "share_min_tokens": st.sampled_from([1, 4, 16]),
             "max_prefill_streak": st.sampled_from([0, 1, 4]),
             "order": st.sampled_from(["dfs", "lpm", "fcfs"]),

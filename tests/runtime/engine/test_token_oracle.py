@@ -31,7 +31,7 @@ BETWEEN = "ly, and so"
 SUBJECTS = ["the sea", "a clock", "France", "bread", "the moon", "chess", "rain", "a fox", "iron"]
 SHAPES = ["Tell me about {0} and {1}.", "What has {0} to do with {1}?\nAnswer:", "{0}, {1},"]
 SEEDED = SamplingParams(temperature=1.0, top_p=0.95, max_tokens=NUM_TOKENS, ignore_eos=True)
-TINY = {"kv_tokens": 72, "reserve": 0.0}
+TINY = {"kv_tokens": 72, "reserve": 0.0, "hints": False}
 ROOMY = {"kv_tokens": 4_000}
 # Each pool with each chunk and each seam; each order.
 ALL = [

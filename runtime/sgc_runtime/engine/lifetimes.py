@@ -1,0 +1,142 @@
+"""How long cached tokens are wanted, by what calls say of the calls to come.
+
+A call's tokens fall into regions (`Region`), of each of which it knows whether its program instance
+reads it again, and after how many tokens. When the call ends, that moves their place in the order
+of eviction (`cache.readers`): what nobody reads again is the first to go, as far as no other
+instance has used it; what is read again goes last, the latest next use first. Who waits in the
+queue holds what it will find in the same way. Of two calls the one that was issued later knows
+better.
+
+No instance keeps memory that it does not use: a rank locks nothing, and all claims of an instance
+lapse when nothing of it was in the engine for a few steps.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sgc_runtime.cache.prefix_cache import PrefixCache
+from sgc_runtime.cache.radix_tree import FAR, Claim, Node
+from sgc_runtime.engine.request import Region, Request
+
+_MANY_CLAIMS = 64  # of one instance, before empty ones are sorted out
+
+
+@dataclass(slots=True)
+class _Present:
+    """An instance: how many requests of it are in the engine, and what it claims."""
+
+    requests: int = 0
+    claims: list[Claim] = field(default_factory=list)
+
+
+class _Label(NamedTuple):
+    request: Request
+    region: Region
+    claim: Claim | None
+
+
+class Lifetimes:
+    """Claims of the program instances.
+
+    Args:
+        enabled: else nothing is ever known.
+        patience: steps without any request of an instance after which its claims lapse.
+    """
+
+    def __init__(self, cache: PrefixCache, enabled: bool, patience: int) -> None:
+        self._cache, self._readers = cache, cache.readers
+        self._enabled = enabled and cache.enabled
+        self._patience = patience
+        self._present: dict[int, _Present] = {}
+        self._away: OrderedDict[int, int] = OrderedDict()  # instances with claims, since which step
+        self._step = 0
+
+    @property
+    def num_claims(self) -> int:
+        """Claims that hold something."""
+        return sum(bool(c.nodes) for p in self._present.values() for c in p.claims)
+
+    def comes(self, request: Request) -> None:
+        """A request is new in the engine, and waits."""
+        if not self._enabled:
+            return
+        self.waits(request)
+        if request.instance is not None:
+            self._present.setdefault(request.instance, _Present()).requests += 1
+            self._away.pop(request.instance, None)
+
+    def waits(self, request: Request) -> None:
+        """A request waits, perhaps again."""
+        if self._enabled and request.anchor is not None and request.anchor.parent is not None:
+            request.waits_at = request.anchor
+            self._readers.wait_at(request.anchor)
+
+    def begins(self, request: Request) -> None:
+        """A request that waited is in flight, or gone."""
+        if request.waits_at is not None:
+            self._readers.wait_no_more(request.waits_at)
+            request.waits_at = None
+
+    def ends(self, request: Request, gave_result: bool) -> None:
+        """A request leaves the engine, and holds nothing any more."""
+        self.begins(request)
+        if not self._enabled or request.instance is None:
+            return
+        present = self._present[request.instance]
+        present.requests -= 1
+        if gave_result and request.regions and request.anchor is not None:
+            self._label(request, request.anchor, present)
+        if present.requests == 0:
+            present.claims = [claim for claim in present.claims if claim.nodes]
+            if present.claims:
+                self._away[request.instance] = self._step
+            else:
+                del self._present[request.instance]
+
+    def lapse(self) -> None:
+        """A step begins: drop what those that stayed away for too long claim."""
+        self._step += 1
+        while self._away:
+            instance, since = next(iter(self._away.items()))
+            if self._step - since <= self._patience:
+                return
+            del self._away[instance]
+            for claim in self._present.pop(instance).claims:
+                self._readers.drop(claim)
+
+    # -- below --------------------------------------------------------------------------------
+
+    def _label(self, request: Request, end: Node, present: _Present) -> None:
+        node = end
+        for region in reversed(request.regions):
+            label = _Label(request, region, self._claim(request, region, present))
+            while node.parent is not None and node.end > region.start:
+                if node.start < region.start:
+                    self._cache.tree.cut(node, region.start)
+                self._mark(node, label)
+                node = node.parent
+
+    def _claim(self, request: Request, region: Region, present: _Present) -> Claim | None:
+        if not region.readers or request.instance is None:
+            return None
+        due = FAR if region.next_use is None else min(FAR, self._step + region.next_use)
+        if len(present.claims) >= _MANY_CLAIMS:
+            present.claims = [claim for claim in present.claims if claim.nodes]
+        present.claims.append(Claim(request.instance, due))
+        return present.claims[-1]
+
+    def _mark(self, node: Node, label: _Label) -> None:
+        request, region, claim = label
+        if node.label > request.arrival:
+            return
+        node.label = request.arrival
+        own = node.claim is not None and node.claim.instance == request.instance
+        if claim is not None:
+            self._readers.claim(node, claim)
+        elif region.readers == 0 and node.user == request.instance:
+            self._readers.release(node)
+        elif own:
+            self._readers.claim(node, None)
