@@ -50,8 +50,10 @@ _PLAIN = {"priorities": False, "claims": 0.0}
 POLICIES = {
     "fcfs+lru": Policy({"order": "fcfs", **_PLAIN}),
     "lpm+lru": Policy({"order": "lpm", **_PLAIN}),
-    "engine": Policy(),
+    "instances": Policy(),  # the engine without plan and hints
     "plan": Policy(plan=True),
+    "hints": Policy(hints=True),
+    "plan+hints": Policy(plan=True, hints=True),
 }
 
 
@@ -128,7 +130,7 @@ def make_backend(job: SimulatedJob, model: str, policy: Policy, pool: int) -> Si
     from sgc_runtime.tokenizer.tokenizer import load_tokenizer
 
     vocabulary = load_tokenizer(resolve(model))
-    settings = EngineConfig(kv_tokens=pool, **policy.engine)
+    settings = EngineConfig(kv_tokens=pool, hints=policy.hints, **policy.engine)
     return SimulatedBackend(
         vocabulary, WordScript(vocabulary, reply=job.reply), StepCost(), settings
     )
@@ -140,10 +142,11 @@ def run_on(job: SimulatedJob, backend: SimulatedBackend, policy: Policy) -> Sequ
     from sgc_runtime.executor.loop import run_sync
 
     program, rows = job.job.program, job.job.rows
-    run = program.job({"backend": backend, "mode": "compiled", "parallel": PARALLEL})
+    options = {"mode": "compiled", "parallel": PARALLEL, "hints": policy.hints}
+    run = program.job({"backend": backend, **options})
     values = [program.arguments((), row) for row in rows]
     order = planned(job.job, run, backend) if policy.plan else [(i, 0) for i in range(len(rows))]
-    starts = [partial(run.row, i, values[i]) for i, _ in order]
+    starts = [partial(run.row, i, values[i], shared_chars=shared) for i, shared in order]
     states: Sequence[Any] = run_sync(drive(backend, starts, PARALLEL))
     for error in filter(None, (state.error() for state in states)):
         raise error
