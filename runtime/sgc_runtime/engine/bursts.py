@@ -5,6 +5,10 @@ from __future__ import annotations
 
 import threading
 from asyncio import AbstractEventLoop
+from collections.abc import Sequence
+
+from sgc_runtime.cache.radix_tree import common_prefix
+from sgc_runtime.engine.request import Request
 
 _QUIET_TURNS = 3  # of an event loop without a request after which no more are expected
 _LONGEST_S = 3e-3
@@ -47,3 +51,37 @@ class Bursts:
             self._turns.pop(loop, None)
             if not self._turns:
                 self._wake.notify()
+
+
+class FirstStep:
+    """What a burst has brought for its first step: once that is full, it may begin, and the rest
+    of the burst is taken while it is computed.
+
+    Counted are the tokens of each prompt that its stream has not computed before and that do not
+    begin the prompt before it. What else the cache holds of them is not looked up: so a step may
+    begin with less than it could take, which costs less than to wait for all of a large burst.
+
+    Args:
+        tokens: prompt tokens that a step takes.
+    """
+
+    def __init__(self, tokens: int) -> None:
+        self._tokens = tokens
+        self.begin()
+
+    def begin(self) -> None:
+        """Of another burst."""
+        self._left = self._tokens
+        self._last: Request | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return self._left <= 0
+
+    def add(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            known = 0 if request.prefix is None else request.prefix.length
+            if self._last is not None:
+                known = max(known, common_prefix(self._last.prompt, request.prompt))
+            self._left -= max(1, request.num_prompt - known)
+            self._last = request

@@ -15,8 +15,9 @@ from typing import Any
 import torch
 
 from sgc_ir.errors import BackendError
-from sgc_runtime.engine.bursts import Bursts
+from sgc_runtime.engine.bursts import Bursts, FirstStep
 from sgc_runtime.engine.core import EngineCore, broken
+from sgc_runtime.engine.prefill_ahead import AheadJob
 from sgc_runtime.engine.profile import NO_PROFILE, Profiling
 from sgc_runtime.engine.request import Outcome, Request, State
 from sgc_runtime.model.devices import use_device
@@ -55,6 +56,7 @@ class Engine:
         self._wake = threading.Condition()
         self._closing = False
         self._bursts, self._rests = Bursts(self._wake), True
+        self._first_step = FirstStep(core.scheduler.prefill_tokens)
         self._thread = threading.Thread(target=self._run, name="sgc-engine", daemon=True)
         self._thread.start()
         atexit.register(_close_at_exit, weakref.ref(self))
@@ -74,6 +76,10 @@ class Engine:
     def cancel(self, requests: Sequence[Request]) -> None:
         """Drop requests that nobody waits for; within one step their slots are free."""
         self._send_if_open(partial(self._cancel, tuple(requests)))
+
+    def compute_ahead(self, job: AheadJob) -> None:
+        """Compute a beginning of a prompt, whenever nothing else is to be done."""
+        self._send_if_open(partial(self.core.compute_ahead, job))
 
     def post(
         self, loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: Any
@@ -127,7 +133,8 @@ class Engine:
                 self._bursts.wait()
             if self._closing:
                 return False
-        while self._inbox:
+        self._first_step.begin()
+        while self._inbox and not (self._rests and self._first_step.is_full):
             self._inbox.popleft()()
         return True
 
@@ -153,6 +160,8 @@ class Engine:
             return not self._closing
 
     def _add(self, requests: Sequence[Request]) -> None:
+        if self._rests:
+            self._first_step.add(requests)
         self.core.add(*requests)
 
     def _cancel(self, requests: Sequence[Request]) -> None:

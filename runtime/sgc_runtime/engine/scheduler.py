@@ -82,6 +82,11 @@ class Scheduler:
         self._clock = 0  # tokens computed so far
 
     @property
+    def prefill_tokens(self) -> int:
+        """Prompt tokens that one step computes at most."""
+        return self._config.prefill_tokens
+
+    @property
     def in_flight(self) -> list[Request]:
         return self.prefilling + self.running
 
@@ -150,7 +155,15 @@ class Scheduler:
             decode, decodes = self._decode(), True
         self._streak = bool(prefill) + (0 if decodes else self._streak)
         self._count(prefill, decode)
-        return prefill + decode
+        return prefill + decode + self._look_ahead()
+
+    def _look_ahead(self) -> list[Chunk]:
+        """A piece of a prompt that is likely to come, with what is left of the step."""
+        request = self.admission.look_ahead(self._budget, self.prefilling, self.running)
+        if request is None:
+            return []
+        self.prefilling.append(request)
+        return [Chunk(request, request.num_computed, request.num_slots)]
 
     def _count(self, prefill: list[Chunk], decode: list[Chunk]) -> None:
         num_prompt_tokens = sum(c.end - c.start for c in prefill)
@@ -169,6 +182,10 @@ class Scheduler:
             request.num_computed = end - request.pending
             return
         request.num_computed = end
+        if request.is_ahead:
+            self._leave_flight(request, end)
+            request.state = State.DONE
+            return
         store(self._cache, request, min(end, request.num_linear))
         if end == request.num_target:
             self.prefilling.remove(request)
@@ -194,7 +211,7 @@ class Scheduler:
 
     def _prefill(self) -> list[Chunk]:
         """Chunks of the prompts in flight, oldest admission first, then of new ones."""
-        budget = PromptBudget(self._prompt_tokens(), self._config.score_tokens)
+        self._budget = budget = PromptBudget(self._prompt_tokens(), self._config.score_tokens)
         ends: dict[Request, int] = {}
         for request in self.prefilling:
             end = budget.take(request)
@@ -218,7 +235,10 @@ class Scheduler:
     def _count_admission(self, request: Request, matched: int) -> None:
         request.times.admit()
         if request.cached_tokens is None:
-            request.cached_tokens = matched
+            if self.admission.ahead.num_tokens:
+                assert request.node is not None
+                request.num_ahead_read += self._cache.readers.read(request.node)
+            request.cached_tokens = max(0, matched - request.num_ahead_read)
             self._begins(request)
         else:
             self._metrics.recomputed_tokens += max(0, request.num_lost - matched)

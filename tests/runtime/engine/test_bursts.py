@@ -7,13 +7,16 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 
+import numpy as np
 import pytest
 from support.engine import Ask, HistoryModel, make_core
 
 from sgc_ir.params import SamplingParams
+from sgc_runtime.cache.radix_tree import Node
 from sgc_runtime.engine import bursts
+from sgc_runtime.engine.bursts import FirstStep
 from sgc_runtime.engine.engine import Engine
-from sgc_runtime.engine.request import Outcome
+from sgc_runtime.engine.request import Outcome, Prefix
 from sgc_runtime.engine.waiting import Waiter
 
 
@@ -132,3 +135,43 @@ def test_a_loop_that_ends_is_not_waited_for(engine: Engine) -> None:
             assert time.monotonic() < limit
             time.sleep(0.001)
         ask.check()
+
+
+def test_a_full_step_waits_for_no_more_of_its_burst(model: HistoryModel) -> None:
+    """All is sent before the engine looks, so that a step of everything could be made."""
+    core = make_core(4_000, model, overlap=True, prefill_tokens=12)
+    engine = Engine(core)
+    taken: list[int] = []
+    step = core.step
+
+    def counting() -> bool:
+        taken.append(len(core.open))
+        return step()
+
+    core.step = counting  # type: ignore[method-assign]
+    try:
+        asks = [ask_of(i) for i in range(20)]  # three tokens each
+
+        async def main() -> None:
+            await asyncio.gather(*(call(engine, ask) for ask in asks))
+
+        asyncio.run(main())
+    finally:
+        engine.close()
+    assert taken[0] == 4
+    for ask in asks:
+        ask.check()
+
+
+def test_only_what_is_new_of_a_prompt_fills_the_first_step() -> None:
+    room = FirstStep(10)
+    room.add([Ask([2, 3, 4, 5, 6]).request])
+    room.add([Ask([2, 3, 4, 5, 7]).request, Ask([2, 3, 4, 9]).request])
+    assert not room.is_full  # 5 + 1 + 1
+    root = Node(None, np.empty(0, np.int32), np.empty(0, np.int64), 0, 0)
+    room.add([Ask([8, 8, 8, 8, 8], prefix=Prefix(root, 3)).request])
+    assert not room.is_full  # + 2
+    room.add([Ask([8, 8, 8, 8, 8]).request])
+    assert room.is_full  # a prompt counts one at least: its last token is computed anyway
+    room.begin()
+    assert not room.is_full
