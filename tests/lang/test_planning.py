@@ -106,8 +106,8 @@ def facts(number: int) -> RowFacts:
 
 
 @given(st.integers(0, 60), st.integers(1, 9), st.integers(1, 20))
-def test_windows_hold_a_bounded_number_of_rows(count: int, first: int, window: int) -> None:
-    read = 0
+def test_windows_bound_what_is_held_and_who_waits(count: int, first: int, window: int) -> None:
+    read, window = 0, max(first, window)
 
     def numbers() -> Iterator[int]:
         nonlocal read
@@ -116,9 +116,10 @@ def test_windows_hold_a_bounded_number_of_rows(count: int, first: int, window: i
             yield number
 
     given_out = []
-    for number, _ in InPlanOrder(numbers(), facts, first, max(first, window)):
+    for number, _ in InPlanOrder(numbers(), facts, first, window):
+        assert abs(number - len(given_out)) < window
         given_out.append(number)
-        assert read - len(given_out) <= 2 * max(first, window)
+        assert read - len(given_out) <= 2 * window
     assert sorted(given_out) == list(range(count))
 
 
