@@ -134,7 +134,7 @@ class _Reader:
 
     def result(self, trace: Trace) -> Trace:
         calls = 0
-        for row in self._rows.values():
+        for _, row in sorted(self._rows.items()):
             calls += sum(map(len, row.slices.values()))
             if calls > MAX_SLICES and trace.rows:
                 trace.left_out = len(self._rows) - len(trace.rows)

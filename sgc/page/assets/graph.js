@@ -66,16 +66,23 @@ function drawGraph() {
 
 // -- zooming
 
+// `x` and `y`, from the panel's corner, stay where they are in the picture.
 function setScale(wanted, x = view.clientWidth / 2, y = view.clientHeight / 2) {
-  const before = scale;
+  const before = corner(), old = scale;
   scale = Math.min(SCALES.most, Math.max(SCALES.least, wanted));
-  const left = (view.scrollLeft + x) / before, top = (view.scrollTop + y) / before;
   svg.setAttribute("width", graph.width * scale);
   svg.setAttribute("height", graph.height * scale);
   svg.classList.toggle("far", scale < SCALES.far);
-  view.scrollLeft = left * scale - x;
-  view.scrollTop = top * scale - y;
+  const after = corner();
+  view.scrollLeft += after.x + (x - before.x) * scale / old - x;
+  view.scrollTop += after.y + (y - before.y) * scale / old - y;
   $("zoom-one").textContent = `${Math.round(scale * 100)} %`;
+}
+
+// Where the picture begins, from the panel's corner.
+function corner() {
+  const inner = svg.getBoundingClientRect(), outer = view.getBoundingClientRect();
+  return { x: inner.left - outer.left, y: inner.top - outer.top };
 }
 
 function fitScale() {
