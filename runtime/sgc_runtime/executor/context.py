@@ -79,6 +79,7 @@ class RunContext:
         self.row = row
         self.instance = next(_instances)
         self.more_tokens: int | None = None  # that calls not issued yet may generate, if known
+        self.more_chars: int | None = None  # that the program still says before them, if known
         self.shared_chars = 0  # of the root's prompt, which rows to come begin with too, if known
         self.merges: Merges | None = None  # where equal calls of the run are made once
         self.scope = Scope(program)
@@ -123,10 +124,17 @@ class RunContext:
         for stream in self._streams:
             stream.forget_error(error)
 
-    def will_not_run(self, tokens: int | None) -> None:
-        """Calls that might have generated so many tokens stand on a path that is not taken."""
+    def note_again(self, error: BaseException, order: Order) -> None:
+        """The program has raised an error that it may have taken before: it fails the row."""
+        self._acknowledged = [known for known in self._acknowledged if known is not error]
+        self.fail(error, order)
+
+    def will_not_run(self, tokens: int, chars: int = 0) -> None:
+        """So much of what might have been generated and said stands on a path that is not taken."""
         if self.more_tokens is not None and tokens:
             self.more_tokens = max(0, self.more_tokens - tokens)
+        if self.more_chars is not None and chars:
+            self.more_chars = max(0, self.more_chars - chars)
 
     # -- work in flight
 

@@ -11,6 +11,7 @@ from sgc_ir.graph import ROOT_STREAM, Node, Ref, Token
 from sgc_ir.ops import Op
 from sgc_runtime.executor.cell import Cell, as_cell
 from sgc_runtime.executor.control_plan import ControlPlan, Lane
+from sgc_runtime.executor.failures import Outcome, decide
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Family, Gate
 from sgc_runtime.executor.handle import Handle
@@ -298,8 +299,8 @@ class ControlFrame(Frame):
         elif node.op is Op.RETURN:
             self._end(node, self.root.ctx.first_error(self.prefix) or error)
         else:
-            ctx = self.root.ctx
-            ctx.will_not_run(self.run.executable.node_bound(node, ctx.defaults.params))
+            if self.run.needs is not None:
+                self.will_not_run(self.run.needs.node(node))
             if self.lives is not None and node.id in self.lives.calls:
                 self._life_at(node.stream, self.lives).less()
 

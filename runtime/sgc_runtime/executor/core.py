@@ -53,6 +53,7 @@ class StreamCore:
         prompt: what the stream has said.
         life: what is still to come of it, where that is known.
         fork_chars: of a branch, length of the prompt at the fork; at least so much is common.
+        told_chars: length of the prompt at its last call.
     """
 
     __slots__ = (
@@ -75,6 +76,7 @@ class StreamCore:
         "prompt",
         "scope",
         "suppressed_roles",
+        "told_chars",
     )
 
     def __init__(
@@ -91,7 +93,7 @@ class StreamCore:
         self.error: BaseException | None = None
         self.suppressed_roles = 0  # roles that began while the stream had failed
         self.life: Life | None = None
-        self.fork_chars = 0
+        self.fork_chars = self.told_chars = 0
         self._parent = parent
         self._kind, self._ordinal, self._index = component or ("", 0, None)
         self._path: str | None = None if component else ""

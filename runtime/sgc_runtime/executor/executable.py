@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from sgc_ir.analysis.needs_graph import Needs
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
 from sgc_runtime.executor.control_plan import ControlPlan, holds_gates, is_controlled, touched
 from sgc_runtime.executor.lifetimes import GraphLives, graph_lives
-from sgc_runtime.executor.token_bounds import node_bound, program_bound
+from sgc_runtime.executor.token_bounds import node_bound
 
 NOT_PARAMS = ("name", "ordinal")  # attributes of a Gen or Select that are no parameters
 _MAX_CACHED = 32
@@ -79,7 +81,7 @@ class Executable:
         self.program = program
         self.has_effects = any(effect != "pure" for effect in program.tools.values())
         self._plans: dict[int, GraphPlan] = {}
-        self._bound: tuple[SamplingParams, int | None] | None = None
+        self._needs: tuple[SamplingParams, Needs] | None = None
         self._lives: tuple[SamplingParams, dict[int, GraphLives]] | None = None
         self._may_unset = any(n.op is Op.MERGE or n.attrs.get("carried") for n in program.walk())
         for graph in program.graphs.values():
@@ -91,15 +93,12 @@ class Executable:
                 self._prepare(node.body, is_body=True)
         self._plans[id(graph)] = GraphPlan(graph, is_body, self._may_unset)
 
-    def node_bound(self, node: Node, defaults: SamplingParams) -> int | None:
-        """Tokens that the calls of one node can generate at most; see `program_bound`."""
-        return node_bound(self.program, node, defaults)
-
-    def token_bound(self, defaults: SamplingParams) -> int | None:
-        """Tokens that one instance can generate at most; see `program_bound`."""
-        if self._bound is None or self._bound[0] is not defaults:
-            self._bound = (defaults, program_bound(self.program, defaults))
-        return self._bound[1]
+    def needs(self, defaults: SamplingParams) -> Needs:
+        """What each graph and node generates and says at most."""
+        if self._needs is None or self._needs[0] is not defaults:
+            bound = partial(node_bound, self.program, defaults=defaults)
+            self._needs = (defaults, Needs(self.program, bound))
+        return self._needs[1]
 
     def lives(self, defaults: SamplingParams) -> dict[int, GraphLives]:
         """What the calls of each graph are told, by `id` of the graph."""

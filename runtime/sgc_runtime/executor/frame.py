@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from sgc_ir.analysis.needs import Need, Size
+from sgc_ir.analysis.needs_graph import Needs
 from sgc_ir.errors import GenerationError
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref
 from sgc_runtime.executor.cell import Cell, resolve
@@ -35,9 +37,10 @@ class GraphRun:
     Attributes:
         plain: long lists that are known to hold no Cell, by their id.
         lives: what is known of the prompts of each graph, by its id; empty where nobody asks.
+        needs: what nodes generate and say at most, or None. sizes: of the arguments.
     """
 
-    __slots__ = ("executable", "handlers", "lives", "plain", "tools")
+    __slots__ = ("executable", "handlers", "lives", "needs", "plain", "sizes", "tools")
 
     def __init__(
         self,
@@ -45,9 +48,11 @@ class GraphRun:
         tools: Mapping[str, Tool],
         handlers: Mapping[Any, Callable[[Frame, Node], Any]],
         lives: Mapping[int, GraphLives],
+        needs: Needs | None = None,
+        sizes: Mapping[str, Size] | None = None,
     ) -> None:
         self.executable = executable
-        self.lives = lives
+        self.lives, self.needs, self.sizes = lives, needs, sizes or {}
         self.tools = tools
         self.handlers = handlers
         self.plain: dict[int, list[Any]] = {}
@@ -234,6 +239,12 @@ class Frame:
             "node": path,
             "source": str(node.source) or None,
         }
+
+    def will_not_run(self, need: Need, times: int = 1) -> None:
+        """Something that was counted among what is to come will not be."""
+        found = need.amount(self.run.sizes if not self.prefix else {})
+        if found is not None:
+            self.root.ctx.will_not_run(times * found[0], times * found[1])
 
     def fail(self, node: Node, error: Exception) -> Exception:
         """Note an error of a data node; it keeps its type and gets its place as attributes

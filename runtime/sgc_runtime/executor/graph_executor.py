@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sgc_ir.analysis.needs import size_of
 from sgc_ir.errors import GenerationError
 from sgc_ir.graph import Node, Program
 from sgc_ir.ops import Op
@@ -12,7 +13,7 @@ from sgc_runtime.executor import node_data, node_loops, node_programs, node_stre
 from sgc_runtime.executor.arguments import Signature
 from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.effects import EffectChain
-from sgc_runtime.executor.executable import executable_of
+from sgc_runtime.executor.executable import Executable, executable_of
 from sgc_runtime.executor.frame import Frame, GraphRun
 from sgc_runtime.executor.frames import make_frame
 from sgc_runtime.executor.scope import Scope
@@ -58,13 +59,9 @@ async def execute(
     check_tools(program.tools, tools or {})
     params = Signature(program.graph.name, program.graph.params).arguments((), args)
     ctx.scope = Scope(program.graph.name)
-    lives = executable.lives(ctx.defaults.params) if ctx.defaults.hints else {}
     root = Stream(ctx)
-    if lives:
-        ctx.more_tokens = executable.token_bound(ctx.defaults.params)
-        root.core.life = lives[id(program.graph)].begin()
     chain = EffectChain() if executable.has_effects else None
-    run = GraphRun(executable, tools or {}, _HANDLERS, lives)
+    run = _run(executable, root, params, tools or {})
     frame = make_frame(run, program.graph, root, params, (), chain)
 
     def begin() -> None:
@@ -75,6 +72,24 @@ async def execute(
 
     await ctx.run_to_end(begin)
     return _state(frame, program)
+
+
+def _run(
+    executable: Executable, root: Stream, params: Mapping[str, Any], tools: Mapping[str, Tool]
+) -> GraphRun:
+    """What the frames of a row share; with hints the row's context and root know what is to
+    come."""
+    ctx, graph = root.ctx, executable.program.graph
+    handlers = _HANDLERS
+    if not ctx.defaults.hints:
+        return GraphRun(executable, tools, handlers, {})
+    lives, needs = executable.lives(ctx.defaults.params), executable.needs(ctx.defaults.params)
+    sizes = {name: size_of(value) for name, value in params.items()}
+    to_come = needs.graph(graph).amount(sizes)
+    if to_come is not None:
+        ctx.more_tokens, ctx.more_chars = to_come
+    root.core.life = lives[id(graph)].begin()
+    return GraphRun(executable, tools, handlers, lives, needs, sizes)
 
 
 def _state(frame: Frame, program: Program) -> FinishedState:

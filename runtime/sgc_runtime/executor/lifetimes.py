@@ -166,6 +166,7 @@ class Core(Protocol):
     prompt: Prompt
     ctx: RunContext
     fork_chars: int
+    told_chars: int
 
     @property
     def forked_from(self) -> Core | None: ...
@@ -181,6 +182,15 @@ def chars_of(core: Core) -> int:
         if backend is not None and count >= prefix.content:
             count += prefix.chars(backend.chat_template) - prefix.content
     return count
+
+
+def note_said(core: Core) -> None:
+    """What the stream has said since this was called last is no longer to come."""
+    ctx = core.ctx
+    if ctx.more_chars is not None:
+        chars = core.prompt.num_chars()
+        ctx.will_not_run(0, chars - max(core.told_chars, core.fork_chars))
+        core.told_chars = chars
 
 
 class Told(NamedTuple):
@@ -201,6 +211,7 @@ def tell(
     """
     life = core.life
     readers = next_use = None
+    note_said(core)
     if life is not None:
         life.less()
     if facts is not None:

@@ -79,12 +79,13 @@ class ModelCall(Op):
         facts, told = self._facts, _NOTHING
         if ctx.defaults.hints and getattr(backend, "takes_hints", False):
             told = tell(core, facts, backend.chat_template, ctx.shared_chars)
+        more_tokens = _more_tokens(ctx, params)
         call = Call(
             node=node,
             stream=core.path,
             row=ctx.row,
             instance=ctx.instance,
-            more_tokens=_more_tokens(ctx, params),
+            more_tokens=more_tokens,
             params=params,
             seeds=call_seeds(params, ctx.defaults.seed, ctx.row, node),
             end_of_turn=prompt.open_turn is not None,
@@ -95,6 +96,7 @@ class ModelCall(Op):
             readers=told.readers,
             next_use=told.next_use,
             beginnings=told.beginnings,
+            more_chars=0 if more_tokens == 0 else ctx.more_chars,
         )
         ctx.spawn(self._invoke(core, stream, call), node, self)
 

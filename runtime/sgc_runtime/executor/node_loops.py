@@ -204,7 +204,9 @@ class _LoopRun:
 
     def _finish(self) -> None:
         """All passes that there will be have been begun."""
-        passes = self._passes
+        passes, needs = self._passes, self.frame.run.needs
+        if needs is not None and len(passes) < self._count:
+            self.frame.will_not_run(needs.graph(self._body), self._count - len(passes))
         self.values.give([body.result for body in passes])
         self.values.leave(self._slots, passes[-1].kind if passes else 0)
         if self.frame.run.executable.plan(self._body).holds_gates:

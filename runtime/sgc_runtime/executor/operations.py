@@ -7,7 +7,7 @@ from typing import Any
 from sgc_runtime.executor.backend import Media
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.core import Op, StreamCore
-from sgc_runtime.executor.lifetimes import chars_of
+from sgc_runtime.executor.lifetimes import chars_of, note_said
 from sgc_runtime.executor.prompt import Begin, End, Part, Prompt, PromptError
 from sgc_runtime.executor.scope import Order
 from sgc_runtime.executor.shared_prefix import SharedPrefix

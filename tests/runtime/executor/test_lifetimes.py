@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -10,12 +11,15 @@ import pytest
 from support.executor import GraphBuilder, program_of, run_graph
 from support.random_control import TOOLS, random_program
 
-from sgc_ir.graph import Program
+from sgc_ir.graph import MISSING, Program
 from sgc_ir.ops import Op
 from sgc_ir.params import CallResult, SamplingParams
 from sgc_ir.text import parse_program
 from sgc_runtime.backends.scripted import ScriptedBackend
 from sgc_runtime.executor.backend import Beginning, Call, RunDefaults
+from sgc_runtime.executor.context import RunContext
+from sgc_runtime.executor.graph_executor import execute
+from sgc_runtime.executor.loop import run_sync
 
 DEFAULTS = RunDefaults(SamplingParams(max_tokens=100))
 
@@ -233,3 +237,44 @@ def test_roles_count_as_they_are_rendered(monkeypatch: pytest.MonkeyPatch) -> No
         assert call.beginnings[0].chars == len(static)
         at = call.beginnings[1].chars
         assert prompt[:at] == (static + "0123456789<|im_end|>\n")[:at]
+
+
+def test_nothing_is_left_at_the_end() -> None:
+    """Calls on paths that were not taken, and passes that did not come, are no longer counted."""
+    ended = 0
+    for seed in range(80):
+        ctx, error = _run_in_context(random_program(seed))
+        if error is None and ctx.more_tokens is not None:
+            ended += 1
+            assert ctx.more_tokens == 0, seed
+    assert ended > 10
+
+
+def _run_in_context(program: Program) -> tuple[RunContext, BaseException | None]:
+    words = ["a", "b", "c", "ab", "bca", "stop"]
+    backend = ScriptedBackend(lambda prompt, params: words[zlib.crc32(prompt.encode()) % 6])
+    tools: Any = {name: Tool(name, effect) for name, effect in TOOLS.items()}
+
+    async def run_row() -> tuple[RunContext, BaseException | None]:
+        ctx = RunContext(backend, DEFAULTS)
+        state = await execute(program, {"p": "abca", "q": "b"}, ctx, tools)
+        return ctx, state.error()
+
+    return run_sync(run_row())
+
+
+def test_loops_over_what_the_row_gives_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = GraphBuilder(xs=MISSING)
+    b.text("intro ")
+    items = b.arg("xs")
+    fork = b.fork(items=items)
+
+    def body(inner: GraphBuilder, _: Any, *, i: Any, fork: Any, xs: Any) -> None:
+        branch = inner.item(fork, i)
+        inner.put(inner.expr("getitem", xs, i), branch)
+        inner.gen("a", branch, max_tokens=6)
+
+    b.loop([fork], body, captures={"fork": fork, "xs": items}, index="i")
+    seen = run(program_of(b.done()), monkeypatch, {"xs": ["one", "two"]})
+    assert [s.call.more_tokens for s in seen] == [6, 0]
+    assert [s.call.more_chars for s in seen] == [3, 0]
