@@ -102,6 +102,7 @@ class ForkPoint(Op):
         self._base = core.share()
         if core.ctx.defaults.hints:
             self._chars = chars_of(core)
+            note_said(core)
         waiting, self._waiting = self._waiting, []
         for branch in waiting:
             self._start(branch)
