@@ -11,7 +11,6 @@ from sgc_ir.graph import ROOT_STREAM, Node, Ref, Token
 from sgc_ir.ops import Op
 from sgc_runtime.executor.cell import Cell, as_cell
 from sgc_runtime.executor.control_plan import ControlPlan, Lane
-from sgc_runtime.executor.failures import Outcome, decide
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Family, Gate
 from sgc_runtime.executor.handle import Handle
