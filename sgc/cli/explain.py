@@ -87,7 +87,7 @@ def command(
     from sgc.cli.explained import compare, plain, text
     from sgc.cli.graphs import load_graph
     from sgc.cli.notes import notes_on_stderr
-    from sgc.cli.prices import read_prices
+    from sgc.cli.prices import add_money, read_prices
     from sgc.cli.rates import add_time, measured
     from sgc.cli.token_encoding import counting
     from sgc_ir.analysis.forecast import forecast
@@ -106,8 +106,8 @@ def command(
     count = counting(model)
     defaults: SamplingParams = SamplingParams(max_tokens=max_tokens)
     found = forecast(program, rows, count.encoding, count.renderer, defaults)
-    money = {n: (p.cost(found.least), p.cost(found.most)) for n, p in priced.items()}
-    result = plain(found, count.unit, count.kv_bytes, money)
+    result = plain(found, count.unit, count.kv_bytes)
+    add_money(result, found, priced)
     if stats is not None:
         result["actual"] = compare(result, stats)
     if rated is not None:

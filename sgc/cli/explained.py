@@ -12,9 +12,7 @@ from sgc_ir.analysis.forecast import Case, Forecast, NodeForecast, NodeKey, Rang
 _COUNTS = ("calls", "prompt_tokens", "cached_tokens", "output_tokens")
 
 
-def plain(
-    found: Forecast, unit: str, kv_bytes: int | None, money: Mapping[str, tuple[float, float]]
-) -> dict[str, Any]:
+def plain(found: Forecast, unit: str, kv_bytes: int | None) -> dict[str, Any]:
     """JSON data; a range is `[low, high]`, `high` null where there is none."""
     total: dict[str, Any] = {
         name: list(sum((getattr(n, name) for n in found.nodes.values()), Range(0, 0)))
@@ -35,7 +33,6 @@ def plain(
         "longest_request": list(found.longest_request),
         "instance_kv_tokens": list(found.instance_kv),
         "instance_kv_bytes": _bytes(found.instance_kv, kv_bytes),
-        "money": {name: list(cost) for name, cost in money.items()},
         "row_order": list(found.row_order),
         "failures": {str(row): why for row, why in found.failures.items()},
         "nodes": [_node(key, node) for key, node in found.nodes.items()],
@@ -63,7 +60,19 @@ def _node(key: NodeKey, node: NodeForecast) -> dict[str, Any]:
     named = {"program": program, "node": path, "name": name, "kind": node.kind}
     numbers = {count: list(getattr(node, count)) for count in _COUNTS}
     shared = {"shareable_tokens": node.shareable_tokens, "readers": node.readers}
-    return {**named, "source": node.source, **numbers, **shared}
+    rates = {"hit_rate": _hit_rate(node)}
+    return {**named, "source": node.source, **numbers, **shared, **rates}
+
+
+def _hit_rate(node: NodeForecast) -> list[float] | None:
+    """Cached part of the prompt tokens in the least and the most case; None without bound."""
+    (low, high), (cached_low, cached_high) = node.prompt_tokens, node.cached_tokens
+    if high is None or cached_high is None:
+        return None
+    rates = (
+        cached / tokens for tokens, cached in ((low, cached_low), (high, cached_high)) if tokens
+    )
+    return sorted(rates) or None
 
 
 def compare(planned: dict[str, Any], stats: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -126,6 +135,7 @@ def text(result: Mapping[str, Any]) -> str:
     """Tables: nodes, and the whole run."""
     unit = result["unit"]
     head = ["node", "variable", "calls", f"prompt {unit}", "shareable", "cached", "output"]
+    head += [f"money, {name}" for name in result["money"]]
     rows = [
         [
             _place(node["program"], node["node"]),
@@ -135,6 +145,7 @@ def text(result: Mapping[str, Any]) -> str:
             f"{node['shareable_tokens']:,}",
             range_text(node["cached_tokens"]),
             range_text(node["output_tokens"]),
+            *(money_text(node["money"][name]) for name in result["money"]),
         ]
         for node in result["nodes"]
     ]
@@ -230,8 +241,10 @@ def percent_text(low: float, high: float) -> str:
     return shown[0] if shown[0] == shown[1] else " to ".join(shown)
 
 
-def money_text(cost: Sequence[float]) -> str:
-    shown = [f"{amount:,.4f}" for amount in cost]
+def money_text(cost: Sequence[float | None]) -> str:
+    shown = [f"{amount:,.4f}" for amount in cost if amount is not None]
+    if len(shown) < len(cost):
+        return f"{shown[0]} or more" if shown else "0 or more"
     return shown[0] if shown[0] == shown[1] else " to ".join(shown)
 
 

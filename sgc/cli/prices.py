@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sgc.cli.failure import CommandError
-from sgc_ir.analysis.forecast import Case
+from sgc_ir.analysis.forecast import Case, Forecast
 
 _FORM = 'write for example: ["model"] input = 0.15, cached_input = 0.075, output = 0.6'
 _FIELDS = ("input", "cached_input", "output")
@@ -23,11 +23,38 @@ class Price:
     cached_input: float
     output: float
 
-    def cost(self, case: Case) -> float:
+    def cost(self, computed: int, cached: int, output: int) -> float:
+        """Of prompt tokens that are computed, those that a cache holds, and output tokens."""
+        return (computed * self.input + cached * self.cached_input + output * self.output) / 1e6
+
+    def of_case(self, case: Case) -> float:
         """Of a run in which the best hit rate is reached."""
         cached = case.prompt_tokens - case.computed_tokens
-        paid = case.computed_tokens * self.input + cached * self.cached_input
-        return (paid + case.output_tokens * self.output) / 1e6
+        return self.cost(case.computed_tokens, cached, case.output_tokens)
+
+
+def add_money(result: dict[str, Any], found: Forecast, prices: Mapping[str, Price]) -> None:
+    """Write into the result of `sgc explain` the `money` of the run and of each node, by model:
+    `[low, high]`, for a node `high` null where there is no bound."""
+    result["money"] = {
+        name: [price.of_case(found.least), price.of_case(found.most)]
+        for name, price in prices.items()
+    }
+    for node in result["nodes"] if prices else ():
+        node["money"] = {name: _node_money(node, price) for name, price in prices.items()}
+
+
+def _node_money(node: Mapping[str, Any], price: Price) -> list[float | None]:
+    ends = [
+        None if None in tokens else price.cost(tokens[0] - tokens[1], *tokens[1:])
+        for tokens in zip(
+            node["prompt_tokens"], node["cached_tokens"], node["output_tokens"], strict=True
+        )
+    ]
+    low, high = ends
+    if low is None or high is None:
+        return [low, None]
+    return [min(low, high), max(low, high)]
 
 
 def read_prices(path: Path) -> dict[str, Price]:

@@ -65,6 +65,7 @@ def explain_page(
         "nodes": node_data(shown),
         "sources": source_lines(sources, shown),
         "costs": rows,
+        "models": list(result["money"]),
     }
     if timeline is not None:
         data["timeline"] = timeline.data(nodes)

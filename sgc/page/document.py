@@ -21,7 +21,7 @@ _HOLE = re.compile(r"\{\{([A-Z]+)\}\}")
 
 
 def document(title: str, data: Mapping[str, Any]) -> str:
-    """The page as HTML, without lone surrogates; `data` is JSON data as `assets/main.js` expects it."""
+    """The page as HTML without lone surrogates; `data` is what the scripts of `assets` expect."""
     script = "(() => {\n'use strict';\n" + "\n".join(_asset(f"{n}.js") for n in SCRIPTS) + "})();\n"
     style = _asset("page.css")
     policy = (

@@ -53,6 +53,13 @@ def test_json_prices_and_an_artefact(sgc_cli: Sgc, quiz: Path, tmp_path: Path) -
     # call adds "Sure?" alone.
     assert found["least"]["computed_tokens"] == 13 - 4 + 2
     assert found["money"]["m"] == [11.0, 11.0 + 2 * 8]
+    first, second = found["nodes"]
+    assert first["money"]["m"] == [9.0, 9.0 + 2 * 8]
+    assert second["money"]["m"] == [2.0, 2.0]
+    assert first["hit_rate"] == [4 / 13, 4 / 13]
+    shown = sgc_cli("explain", artefact, "--inputs", rows, "--prices", prices).out
+    assert shown.splitlines()[0].endswith("money, m")
+    assert shown.splitlines()[2].endswith("2.0000")
     assert found["row_order"] == [0, 1]
 
 

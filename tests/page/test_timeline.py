@@ -28,7 +28,7 @@ graph demo(q: str) {
   %4 = Return value=%3 vars={}
 }
 """
-RESULT = {"unit": "tokens", "rows": 2, "failures": {}, "nodes": []}
+RESULT = {"unit": "tokens", "rows": 2, "failures": {}, "nodes": [], "money": {}}
 
 
 def call(row: int, name: str, start: int, duration: int, **facts: Any) -> dict[str, Any]:

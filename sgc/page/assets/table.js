@@ -17,6 +17,17 @@ const COLUMNS = isExplain ? [
   { title: "shareable", text: (row) => (row.shareable_tokens === undefined ? "" : count(row.shareable_tokens)), order: (row) => row.shareable_tokens ?? -1 },
   { title: "cached", ...pair("cached_tokens") },
   { title: "output", ...pair("output_tokens") },
+  {
+    title: "hit rate",
+    text: (row) => (row.hit_rate ? bounds([row.hit_rate[0], row.hit_rate[row.hit_rate.length - 1]], percent) : ""),
+    order: (row) => ranRate(row) ?? (row.hit_rate ? row.hit_rate[row.hit_rate.length - 1] : -1),
+    ran: (row) => (ranRate(row) === null ? null : percent(ranRate(row))),
+  },
+  ...data.models.map((model) => ({
+    title: `money, ${model}`,
+    text: (row) => (row.money ? bounds(row.money[model], money) : ""),
+    order: (row) => (row.money ? row.money[model][1] ?? Infinity : -1),
+  })),
   ...(data.costs.some((row) => row.seconds || ranSeconds(row) !== null) ? [{
     title: "time",
     text: (row) => (row.seconds ? bounds(row.seconds, seconds) : ""),
@@ -33,6 +44,18 @@ const COLUMNS = isExplain ? [
 
 function ranSeconds(row) {
   return row.actual ? row.actual.run_seconds ?? null : null;
+}
+
+function ranRate(row) {
+  return row.actual && row.actual.prompt_tokens ? row.actual.cached_tokens / row.actual.prompt_tokens : null;
+}
+
+function percent(rate) {
+  return `${(100 * rate).toFixed(1)} %`;
+}
+
+function money(amount) {
+  return amount.toFixed(4);
 }
 
 function shortPlace(place) {
