@@ -24,6 +24,7 @@ from sgc_runtime.constraints.compiler import ConstraintCompiler
 from sgc_runtime.engine.assemble import LoadedEngine
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.core import EngineCore
+from sgc_runtime.engine.prefill_ahead import AheadJob
 from sgc_runtime.engine.regions import TokenChars
 from sgc_runtime.engine.request import Request
 from sgc_runtime.engine.seams import Seams
@@ -97,6 +98,9 @@ class SimulatedEngine:
     def cancel(self, requests: Sequence[Request]) -> None:
         for request in requests:
             self.core.cancel(request)
+
+    def compute_ahead(self, job: AheadJob) -> None:
+        self.core.compute_ahead(job)
 
     def post(
         self, loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: Any

@@ -16,11 +16,12 @@ from sgc_ir.params import CallResult
 from sgc_runtime.backends.model_source import ModelSource, texts_of
 from sgc_runtime.engine.options import EngineOptions
 from sgc_runtime.engine.stream import TokenStream
-from sgc_runtime.executor.backend import BackendStream, Call, Piece
+from sgc_runtime.executor.backend import BackendStream, Call, Piece, Text
 from sgc_runtime.models import DEFAULT_MODEL, resolve
 
 if TYPE_CHECKING:  # brings in torch, which programs without model calls need not wait for
     from sgc_runtime.engine.assemble import LoadedEngine
+    from sgc_runtime.engine.prefill_ahead import AheadJob
 
 
 class LocalBackend(ModelSource):
@@ -58,7 +59,7 @@ class LocalBackend(ModelSource):
     @property
     def vocab_size(self) -> int | None:
         """Ids of the model, None before it is loaded."""
-        loaded = self._loaded()
+        loaded = self.engine_now
         return loaded.vocab_size if loaded is not None else None
 
     def open(self) -> BackendStream:
@@ -71,12 +72,14 @@ class LocalBackend(ModelSource):
     def stats(self) -> Mapping[str, Any]:
         """Counters under the names of `--stats`, and `load_seconds`; empty before the first
         call."""
-        loaded = self._loaded()
+        loaded = self.engine_now
         if loaded is None:
             return {}
         return {**loaded.stats(), "load_seconds": self._load_seconds}
 
-    def _loaded(self) -> LoadedEngine | None:
+    @property
+    def engine_now(self) -> LoadedEngine | None:
+        """The engine, None before its model is loaded."""
         loading = self._loading
         if loading is None or not loading.done() or loading.exception() is not None:
             return None
@@ -96,7 +99,7 @@ class LocalBackend(ModelSource):
 
     async def engine(self) -> LoadedEngine:
         """The `LoadedEngine`, loaded once for all who wait."""
-        loaded = None if self._closed else self._loaded()
+        loaded = None if self._closed else self.engine_now
         if loaded is not None:  # each call comes by here
             return loaded
         return await asyncio.wrap_future(self._started())
@@ -144,6 +147,7 @@ class LocalStream:
     def __init__(self, backend: LocalBackend, tokens: TokenStream) -> None:
         self._backend = backend
         self._tokens = tokens
+        self._ahead: AheadJob | None = None
 
     @property
     def ids(self) -> list[int]:
@@ -159,6 +163,7 @@ class LocalStream:
         self._tokens.resolve(self._backend.own_seams())
 
     async def generate(self, call: Call) -> list[CallResult]:
+        self._drop_ahead()
         if call.params.distribution == "exact":
             from sgc_runtime.engine.exact_gen import generate_exact as generate
         else:
@@ -169,18 +174,39 @@ class LocalStream:
     async def select(self, call: Call) -> CallResult:
         from sgc_runtime.engine.selection import select
 
+        self._drop_ahead()
         return await select(await self._backend.engine(), self._tokens, call)
 
     async def restore(self, call: Call, results: Sequence[CallResult]) -> None:
         from sgc_runtime.engine.restore import restore
 
+        self._drop_ahead()
         restore(self._tokens, await self._backend.seams(), call.params, results[0])
 
     def fork(self) -> BackendStream:
         return LocalStream(self._backend, self._tokens.fork())
 
     def close(self) -> None:
+        self._drop_ahead()
         self._tokens = TokenStream()
 
-    def hint(self, **facts: Any) -> None:
-        """Not used yet: prefixes that are being computed are shared without it."""
+    def hint(self, ahead: Sequence[tuple[str, bool]] | None = None, **facts: Any) -> None:
+        """Have the prompt computed as far as `ahead` once the engine has nothing else to do. What
+        a program says of readers the calls themselves say better."""
+        loaded = self._backend.engine_now
+        if ahead is None or loaded is None or not self._backend.takes_hints:
+            return
+        from sgc_runtime.engine.prefill_ahead import AheadJob
+
+        self._drop_ahead()
+        tokens = self._tokens.fork()
+        tokens.append([Text(text, control) for text, control in ahead])
+        with contextlib.suppress(BackendError):  # nothing to go on from: there is nothing to do
+            ids = tokens.resolve(loaded.seams)
+            self._ahead = AheadJob(ids, tokens.prefix)
+            loaded.engine.compute_ahead(self._ahead)
+
+    def _drop_ahead(self) -> None:
+        """What was to be computed ahead comes now, or never."""
+        if self._ahead is not None:
+            self._ahead.dropped, self._ahead = True, None

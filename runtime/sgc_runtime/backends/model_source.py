@@ -55,7 +55,7 @@ class ModelSource:
     @property
     def takes_hints(self) -> bool:
         """Whether the engine makes use of what calls tell of those to come."""
-        return self._options.cache
+        return self._options.cache and self._options.hints
 
     async def seams(self) -> Seams:
         """How text joins ids; known without the model. Raises ModelError."""

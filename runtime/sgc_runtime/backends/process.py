@@ -142,6 +142,8 @@ class ProcessStream:
         self.close()
 
     def hint(self, **facts: Any) -> None:
-        if self._known:
-            with suppress(TypeError):  # no plain data: a hint that is lost changes no result
-                self._process.post("hint", self._name, facts)
+        if not self._known and "ahead" not in facts:
+            return
+        with suppress(TypeError):  # no plain data: a hint that is lost changes no result
+            self._process.post("hint", self._name, self._unsent, facts)
+            self._known, self._unsent = True, []

@@ -115,8 +115,8 @@ class Host:
     def on_fork(self, stream: int, unsent: Texts, new: int) -> None:
         self._streams[new] = _Stream(self._grown(stream, unsent).local.fork())
 
-    def on_hint(self, stream: int, facts: dict[str, Any]) -> None:
-        self._streams[stream].local.hint(**facts)
+    def on_hint(self, stream: int, unsent: Texts, facts: dict[str, Any]) -> None:
+        self._grown(stream, unsent).local.hint(**facts)
 
     def on_drop(self, stream: int) -> None:
         self._streams.pop(stream).local.close()

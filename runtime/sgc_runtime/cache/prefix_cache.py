@@ -85,7 +85,7 @@ class PrefixCache:
     def path_slots(self, node: Node) -> Slots:
         return self.tree.path_slots(node)
 
-    def lock(self, node: Node, above: Node | None = None, user: int = MANY) -> None:
+    def lock(self, node: Node, above: Node | None = None, user: int | None = MANY) -> None:
         self.tree.lock(node, above, user)
 
     def unlock(self, node: Node) -> None:

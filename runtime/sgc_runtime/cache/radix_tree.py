@@ -230,12 +230,12 @@ class RadixTree:
 
     # These and `_touch` run for every request of a step: plain loops, no generator.
 
-    def lock(self, node: Node, above: Node | None = None, user: int = MANY) -> None:
+    def lock(self, node: Node, above: Node | None = None, user: int | None = MANY) -> None:
         """Protect the path to `node` from eviction until `unlock`; with `above`, an ancestor, only
         what lies behind it (a lock of `above` becomes one of `node`).
 
         Args:
-            user: the program instance that uses the path.
+            user: the program instance that uses the path; None: nobody does yet.
         """
         while node is not above and node.parent is not None:
             if node.locks == 0:
@@ -243,7 +243,7 @@ class RadixTree:
                 if node.held:
                     self.held -= len(node.key)
             node.locks += 1
-            if node.user != user:
+            if node.user != user and user is not None:
                 node.user = user if node.user is None else MANY
                 node.released = False
             node = node.parent

@@ -27,6 +27,7 @@ from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.instances import Instances
 from sgc_runtime.engine.lifetimes import Lifetimes
 from sgc_runtime.engine.order import ArrivalOrder, Group, Order, PrefixOrder
+from sgc_runtime.engine.prefill_ahead import PrefillAhead
 from sgc_runtime.engine.prompt_budget import PromptBudget
 from sgc_runtime.engine.queue import WaitingQueue
 from sgc_runtime.engine.request import Leader, Request, State
@@ -118,6 +119,7 @@ class Admission:
         self.lifetimes = Lifetimes(cache, config.hints, config.claim_steps)
         self.waiting = WaitingQueue(self._make_order, self._size, self._cohort_of)
         self.looked_at = self.admitted = 0
+        self.ahead = PrefillAhead(cache)
         self._shared: list[tuple[Node, int]] = []  # what is put ahead into the tree, from where on
 
     def admit(
@@ -153,6 +155,21 @@ class Admission:
         if self._hints and request.bound > 0:
             made = (request.num_tokens - request.num_prompt) / request.bound
             self.reserve += _NEWEST * (min(1.0, made) - self.reserve)
+
+    def look_ahead(
+        self, budget: PromptBudget, prefilling: Sequence[Request], running: Sequence[Request]
+    ) -> Request | None:
+        """A piece of a prompt that is likely to come, where nothing else is to be done; with slots,
+        of which those that are not computed are to be computed in this step."""
+        if not len(self.ahead) or len(self.waiting) or budget.tokens <= 0:
+            return None
+        if len(prefilling) + len(running) >= self._config.max_running:
+            return None
+        tokens = min(budget.tokens, self._config.ahead_tokens) if running else budget.tokens
+        needed = sum(r.num_needed for r in prefilling) + sum(r.num_needed for r in running)
+        room = self._cache.available - self._cache.held - needed
+        prefixes = PrefixesInFlight(prefilling, self._cache.enabled)
+        return self.ahead.next(tokens, room, prefixes)
 
     def unshare(self) -> None:
         """Nothing of the step was computed: what it put ahead into the tree leaves it. All that
@@ -248,11 +265,13 @@ class Admission:
         growth = request.num_growth + step.growth
         if not called:
             missing += step.ahead
+            held = self._cache.held
+            if self._hints:
+                missing += held
             if self._claims and self.instances.cohort_of(request) is None:
                 later = self.instances.growth + (request.more_tokens or 0)
                 missing += ceil(self._claims * later)
-                held = self._cache.held
-                missing += held + self.instances.claimed(self._cache.evictable - held)
+                missing += self.instances.claimed(self._cache.evictable - held)
         if missing + ceil(self.reserve * growth) > self._cache.available:
             return False
         if not self._hints:

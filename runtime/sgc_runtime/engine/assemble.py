@@ -131,6 +131,7 @@ class LoadedEngine:
             **profile,
             "hit_rate": counters["cached_tokens"] / asked if asked else None,
             "optimal_hit_rate": core.trie.optimal_hit_rate(),
+            "ahead_tokens": scheduler.admission.ahead.num_tokens,
             "running": len(scheduler.prefilling) + len(scheduler.running),
             "waiting": len(scheduler.waiting),
             "budgets": asdict(self.budgets),

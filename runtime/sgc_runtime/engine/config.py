@@ -40,6 +40,7 @@ class EngineConfig:
         hints: use what calls say of the calls to come: who reads their tokens again and when, and
             how much they generate at most. Requests begin and decode only where all in flight can
             end (`safety`), tokens are given up by their next use (`lifetimes`).
+        ahead_tokens: tokens of prompts to come that a step computes at most beside running gens.
         cohort: instances that begin one after another and are served as equals.
         turn_tokens: prompt tokens that are computed between two turns of the request that has
             waited longest; the bound on waiting follows from it (see `turns`).
@@ -64,6 +65,7 @@ class EngineConfig:
     claims: float = 1.0
     claim_steps: int = 16
     hints: bool = True
+    ahead_tokens: int = 128
     cohort: int = 16
     turn_tokens: int = 16_384
     cache: bool = True

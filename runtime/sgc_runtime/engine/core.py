@@ -20,6 +20,7 @@ from sgc_runtime.engine.completeness import is_complete
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.lookahead import Lookahead
 from sgc_runtime.engine.metrics import Metrics
+from sgc_runtime.engine.prefill_ahead import AheadJob
 from sgc_runtime.engine.profile import NO_PROFILE, Profiling
 from sgc_runtime.engine.prompt_trie import PromptTrie
 from sgc_runtime.engine.request import Outcome, Request, State
@@ -98,6 +99,10 @@ class EngineCore:
         """Queue the requests of one call; if one can never fit, all are answered at once."""
         self.open.update(requests)
         self._samples.begin(requests)
+
+    def compute_ahead(self, job: AheadJob) -> None:
+        """Compute a beginning of a prompt, whenever nothing else is to be done."""
+        self.scheduler.admission.ahead.add(job)
 
     def _queue(self, requests: Sequence[Request]) -> None:
         reason = next(filter(None, map(self.scheduler.too_large, requests)), None)

@@ -120,8 +120,10 @@ class Lifetimes:
                 node = node.parent
 
     def _claim(self, request: Request, region: Region, present: _Present) -> Claim | None:
-        if not region.readers or request.instance is None:
+        if region.readers == 0 or request.instance is None:
             return None
+        if region.readers is None and region is request.regions[-1]:
+            return None  # nobody knows whether anybody reads the end
         due = FAR if region.next_use is None else min(FAR, self._step + region.next_use)
         if len(present.claims) >= _MANY_CLAIMS:
             present.claims = [claim for claim in present.claims if claim.nodes]

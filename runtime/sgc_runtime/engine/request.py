@@ -107,6 +107,7 @@ class Request:
         logprobs: of each id of the output, where asked for; None: to be computed with the next
             chunk (the last ids, if any).
         closing: the gen has ended, but for log-probabilities that are to be computed.
+        is_ahead: no call has asked for it (`prefill_ahead`).
         aside: nothing is computed for it until more is found out about its constraint (`slices`).
         pending: 1 while an id behind its tokens is being sampled, which is not known yet; else 0.
         ahead: 1 while a chunk is launched whose last id is not known or may not stay, which
@@ -144,6 +145,7 @@ class Request:
         self.tokens[: len(prompt)] = prompt
         self.slots: Slots = np.empty(capacity, np.int64)
         self.num_slots = self.num_computed = 0
+        self.is_ahead = False
         self.node: Node | None = None  # locked while PREFILLING or RUNNING
         self.anchor: Node | None = None
         self.waits_at: Node | None = None  # node that it holds while it waits (`lifetimes`)

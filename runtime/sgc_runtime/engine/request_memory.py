@@ -19,7 +19,9 @@ def lock_prefix(cache: PrefixCache, request: Request, node: Node, matched: int) 
     return node
 
 
-def _user(request: Request) -> int:
+def _user(request: Request) -> int | None:
+    if request.is_ahead:
+        return None
     return MANY if request.instance is None else request.instance
 
 
@@ -47,7 +49,8 @@ def store(cache: PrefixCache, request: Request, num_kept: int) -> None:
     assert num_kept <= request.num_tokens, "an id that is not known has no place in the tree"
     held = node.end
     slot = request.slots[held]
-    leaf = cache.store(request.tokens[:num_kept], request.slots[:num_kept], node)
+    tokens, slots = request.tokens[:num_kept], request.slots[:num_kept]
+    leaf = cache.store(tokens, slots, node, request.is_ahead)
     if request.slots[held] != slot:  # the tree knew tokens behind, and has given its own slots
         request.num_tabled = min(request.num_tabled, held)
     cache.lock(leaf, above=node, user=_user(request))  # the lock of `node` goes over to it
