@@ -11,7 +11,7 @@ and hints; only the model is missing: a step takes virtual time, and gens say wo
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from benchmarks.common.conditions import conditions, use_threads
 from benchmarks.common.results import ResultFile, default_path, result_path
 
 if TYPE_CHECKING:  # brings in torch, whose threads are set first
+    from benchmarks.common.data import Data
     from benchmarks.common.sgc_engine import Job
     from benchmarks.common.simulated_engine import SimulatedBackend
     from benchmarks.common.simulated_jobs import SimulatedJob
@@ -70,15 +71,23 @@ def main(argv: list[str] | None = None) -> None:
         limit=args.limit,
         conditions=conditions(1),
     )
+    for part, job in jobs(args, data):
+        file.add(part, measure(part, job, args))
+
+
+def jobs(args: argparse.Namespace, data: Data) -> Iterator[tuple[str, SimulatedJob]]:
+    """The workloads that were asked for."""
+    from benchmarks.common.simulated_jobs import recorded_job, simulated_job
+
+    if args.record is not None:
+        yield args.record.stem, recorded_job(args.program, args.inputs, args.record)
+        return
     for part in args.parts:
-        file.add(part, measure(part, data, args))
+        yield part, simulated_job(part, data, args.data, args.limit)
 
 
-def measure(part: str, data: Any, args: argparse.Namespace) -> dict[str, Any]:
+def measure(part: str, job: SimulatedJob, args: argparse.Namespace) -> dict[str, Any]:
     """All policies at all pool sizes, over one workload."""
-    from benchmarks.common.simulated_jobs import simulated_job
-
-    job = simulated_job(part, data, args.data, args.limit)
     longest = longest_request(job, args.model)
     found: dict[str, Any] = {"rows": len(job.job.rows), "longest_request": longest, "pools": {}}
     print(f"{part}: {len(job.job.rows)} rows, longest request {longest}")
@@ -132,7 +141,10 @@ def make_backend(job: SimulatedJob, model: str, policy: Policy, pool: int) -> Si
     vocabulary = load_tokenizer(resolve(model))
     settings = EngineConfig(kv_tokens=pool, hints=policy.hints, **policy.engine)
     return SimulatedBackend(
-        vocabulary, WordScript(vocabulary, reply=job.reply), StepCost(), settings
+        vocabulary,
+        WordScript(vocabulary, reply=job.reply, recorded=job.recorded),
+        StepCost(),
+        settings,
     )
 
 
@@ -185,7 +197,14 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--model", default="smollm2-135m", help="whose tokenizer cuts the prompts")
     parser.add_argument("--output", type=result_path, default=default_path("simulator"))
-    return parser.parse_args(argv)
+    recorded = parser.add_argument_group("a run that `sgc run --record` has recorded, instead")
+    recorded.add_argument("--record", type=Path, help="the file")
+    recorded.add_argument("--program", help="PROGRAM.py[:FUNCTION]")
+    recorded.add_argument("--inputs", type=Path, help="its rows, as JSONL")
+    args = parser.parse_args(argv)
+    if len({value is None for value in (args.record, args.program, args.inputs)}) == 2:
+        parser.error("--record, --program and --inputs go together")
+    return args
 
 
 def _names(known: Any) -> Any:

@@ -6,7 +6,7 @@ import importlib
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from typing import Any
 from benchmarks.common.data import Data
 from benchmarks.common.game24 import Game24Reply, game24, game24_rows
 from benchmarks.common.sgc_engine import Job
-from benchmarks.common.simulated_script import Reply
+from benchmarks.common.simulated_script import Reply, recorded_texts
 from benchmarks.hit_rate import make_job
+from sgc.cli.programs import load_program
 from sgc.program import Program
 
 _OWN = Path(__file__).resolve().parents[2] / "programs" / "data"
@@ -24,10 +25,11 @@ _DIMENSIONS = ("clarity", "evidence", "style", "structure", "correctness", "dept
 
 @dataclass(frozen=True, slots=True)
 class SimulatedJob:
-    """A program, its rows, and what the model says where that matters."""
+    """A program, its rows, and what the model says where that matters, by prompt or by seed."""
 
     job: Job
     reply: Reply | None = None
+    recorded: Mapping[int, str] = field(default_factory=dict)
 
 
 def simulated_job(part: str, data: Data, folder: Path | None, limit: int | None) -> SimulatedJob:
@@ -47,6 +49,14 @@ def simulated_job(part: str, data: Data, folder: Path | None, limit: int | None)
     rows = _ROWS[part](folder)[: limit or None]
     random.Random(0).shuffle(rows)
     return SimulatedJob(Job(_program(part), rows))
+
+
+def recorded_job(program: str, inputs: Path, record: Path) -> SimulatedJob:
+    """A run that was recorded: `sgc run PROGRAM.py[:FUNCTION] --inputs ROWS.jsonl --record FILE`.
+
+    Raises CommandError for a program that cannot be loaded.
+    """
+    return SimulatedJob(Job(load_program(program), _lines(inputs)), None, recorded_texts(record))
 
 
 _GAMES = 24

@@ -14,7 +14,7 @@ import numpy as np
 from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.engine.request import Request
 from sgc_runtime.engine.vocabulary import Vocabulary
-from sgc_runtime.executor.seeds import node_seed
+from sgc_runtime.executor.seeds import fixed_seed, node_seed
 
 _WORDS = (
     "first take all numbers then add them step by step because each part has a value that we know "
@@ -67,15 +67,17 @@ class WordScript:
         return data.decode("utf-8", "replace")
 
 
-def recorded_texts(path: Path, run_seed: int = 0) -> dict[int, str]:
-    """Texts by the seed of their sample, out of a file that `sgc run --record` wrote."""
+def recorded_texts(path: Path) -> dict[int, str]:
+    """What gens said, by the seed that their samples have in a run with seed 0, out of a file that
+    `sgc run --record` wrote."""
     found: dict[int, str] = {}
     with path.open(encoding="utf-8") as file:
         for line in map(json.loads, file):
-            if line.get("kind") != "gen":
-                continue
-            for sample, text in enumerate(line["text"]):
-                found[node_seed(run_seed, line["row"], line["node"], sample)] = text
+            if line.get("kind") == "gen":
+                fixed = line["params"].get("seed")
+                for i, text in enumerate(line["text"]):
+                    path_seed = node_seed(0, line["row"], line["node"], i)
+                    found[path_seed if fixed is None else fixed_seed(fixed, i)] = text
     return found
 
 
