@@ -242,7 +242,11 @@ def percent_text(low: float, high: float) -> str:
 
 
 def money_text(cost: Sequence[float | None]) -> str:
-    shown = [f"{amount:,.4f}" for amount in cost if amount is not None]
+    shown = [
+        f"{amount:,.4f}" if amount >= 0.01 or not amount else f"{amount:.6f}"
+        for amount in cost
+        if amount is not None
+    ]
     if len(shown) < len(cost):
         return f"{shown[0]} or more" if shown else "0 or more"
     return shown[0] if shown[0] == shown[1] else " to ".join(shown)

@@ -182,6 +182,32 @@ def test_zooming_keeps_what_is_under_the_pointer(browser: Any, run: PageRun) -> 
     page.close()
 
 
+def test_two_fingers_zoom(browser: Any, run: PageRun) -> None:
+    context = browser.new_context(viewport={"width": 400, "height": 900}, has_touch=True)
+    page = context.new_page()
+    page.goto(run.explain.as_uri())
+    page.evaluate("document.getElementById('graph').scrollIntoView()")
+    box = page.query_selector("#graph").bounding_box()
+    touch = context.new_cdp_session(page)
+    x, y = box["x"] + box["width"] / 2, box["y"] + 120
+
+    def fingers(kind: str, apart: float) -> None:
+        points = [{"x": x - apart, "y": y, "id": 1}, {"x": x + apart, "y": y, "id": 2}]
+        touch.send(
+            "Input.dispatchTouchEvent", {"type": kind, "touchPoints": points if apart else []}
+        )
+
+    before = page.query_selector("#graph svg").bounding_box()["width"]
+    fingers("touchStart", 30)
+    for apart in (40, 50, 60):
+        fingers("touchMove", apart)
+    fingers("touchEnd", 0)
+    page.wait_for_timeout(50)
+    after = page.query_selector("#graph svg").bounding_box()["width"]
+    assert after / before == pytest.approx(2.0, rel=0.1)
+    context.close()
+
+
 def test_colour_shows_which_nodes_cost_most(browser: Any, run: PageRun) -> None:
     opened = Opened(browser, run.explain)
     opened.page.select_option("#colour", "output")

@@ -55,7 +55,7 @@ function percent(rate) {
 }
 
 function money(amount) {
-  return amount.toFixed(4);
+  return amount.toFixed(amount >= 0.01 || !amount ? 4 : 6);
 }
 
 function shortPlace(place) {
