@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref
@@ -76,7 +76,7 @@ def _flattened(nodes: Sequence[Node], operand: Any) -> list[Any]:
     waiting, found = [operand], []
     while waiting:
         part = waiting.pop()
-        joined = _joined(nodes[part.node]) if isinstance(part, Ref) else None
+        joined = _joined(nodes, nodes[part.node]) if isinstance(part, Ref) else None
         if joined is None:
             found.append(part)
         else:
@@ -84,17 +84,28 @@ def _flattened(nodes: Sequence[Node], operand: Any) -> list[Any]:
     return found
 
 
-def _joined(node: Node) -> Sequence[Any] | None:
+def _joined(nodes: Sequence[Node], node: Node) -> Sequence[Any] | None:
     """What an expression joins to one text, in order."""
-    attrs: Mapping[str, Any] = node.attrs
-    if node.op is not Op.EXPR or attrs["fn"] not in ("+", "concat", "text", "str"):
+    if node.op is not Op.EXPR or node.attrs["fn"] not in ("+", "concat", "text", "str"):
         return None
-    args: Sequence[Any] = attrs["args"]
-    if attrs["fn"] in ("text", "str") or _is_text(args):
-        return args
-    return None
+    args: Sequence[Any] = node.attrs["args"]
+    return args if node.attrs["fn"] != "+" or _is_text(nodes, args) else None
 
 
-def _is_text(args: Sequence[Any]) -> bool:
-    """A sum is one of texts where one of its constants is."""
-    return any(isinstance(arg, str) for arg in args)
+def _is_text(nodes: Sequence[Node], args: Sequence[Any]) -> bool:
+    """A sum is one of texts where anything in it is one."""
+    waiting = list(args)
+    for part in waiting:
+        if isinstance(part, str):
+            return True
+        node = nodes[part.node] if isinstance(part, Ref) else None
+        if node is None or node.op is not Op.EXPR:
+            continue
+        if node.attrs["fn"] in ("concat", "text", "str", "format"):
+            return True
+        if node.attrs["fn"] == "+" and len(waiting) < _MOST_LOOKED_AT:
+            waiting += node.attrs["args"]
+    return False
+
+
+_MOST_LOOKED_AT = 64

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from sgc_ir.errors import GenerationError, SgcError
+from sgc_runtime.executor.ahead import tell_ahead
 from sgc_runtime.executor.backend import BackendStream
 from sgc_runtime.executor.cell import Cell, as_cell
 from sgc_runtime.executor.context import RunContext
@@ -31,6 +33,11 @@ class Op:
         self.operand = operand
         self.source = source
         self.order = order
+
+    @property
+    def lead(self) -> Sequence[Any]:
+        """Texts, and Cells of texts, with which what it appends begins, as far as known."""
+        return ()
 
     def run(self, core: StreamCore, value: Any) -> bool:
         """Do it; `value` is the resolved operand. True when done at once, else the operation
@@ -182,6 +189,8 @@ class StreamCore:
             self._settle(op, cell)
         else:
             cell.then(self._operand_ready)
+            if self.life is not None:
+                tell_ahead(self, op.lead)
 
     def _operand_ready(self, cell: Cell) -> None:
         if self._current is not None:  # None: aborted meanwhile
@@ -272,6 +281,11 @@ class StreamCore:
         """Tell the backend what follows, if it has this stream already."""
         if self._backend_stream is not None:
             self._backend_stream.hint(**facts)
+
+    def hint_ahead(self, pieces: list[list[Any]]) -> None:
+        """Tell the backend with what the prompt goes on; if that is all there already, nothing."""
+        if pieces or self.prompt.unsent or self._backend_stream is None:
+            self.take_stream().hint(ahead=pieces)
 
     def share(self) -> SharedPrefix | None:
         """The prompt so far as a prefix with one more user; None while it is empty."""

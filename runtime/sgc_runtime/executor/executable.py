@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from sgc_ir.analysis.needs_graph import Needs
+from sgc_ir.analysis.static_prefix import leading
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
@@ -50,6 +51,7 @@ class GraphPlan:
         self.unsure = _unsure(graph, is_body) if may_unset else frozenset()
         self.checked = frozenset(n.id for n in graph.nodes if _reads(n, self.unsure))
         self._params: dict[int, tuple[SamplingParams, SamplingParams]] = {}
+        self._leading: dict[int, tuple[Any, ...]] = {}
         self._steps: tuple[Handlers, list[Step]] | None = None
 
     def steps(self, handlers: Handlers) -> list[Step]:
@@ -57,6 +59,13 @@ class GraphPlan:
         if self._steps is None or self._steps[0] is not handlers:
             self._steps = (handlers, [(handlers[node.op], node) for node in self.graph.nodes])
         return self._steps[1]
+
+    def leading(self, node: Node) -> tuple[Any, ...]:
+        """Operands with which the text begins that a node appends."""
+        found = self._leading.get(node.id)
+        if found is None:
+            found = self._leading[node.id] = leading(self.graph, node)
+        return found
 
     def params(self, node: Node, defaults: SamplingParams) -> SamplingParams | None:
         """Parameters of a gen or select with `defaults` filled in; None when the run decides some.

@@ -183,6 +183,12 @@ class Frame:
             return {key: self.operand(item) for key, item in value.items()}
         return value
 
+    def lead(self, node: Node) -> tuple[Any, ...]:
+        """Values and Cells with which the text begins that `node` appends, for hints."""
+        if self.lives is None:
+            return ()
+        return tuple([self.operand(part) for part in self.plan.leading(node)])
+
     def order(self, node: Node) -> Order:
         """Place of `node` in program order."""
         return (*self.prefix, node.id) if self.prefix else (node.id,)

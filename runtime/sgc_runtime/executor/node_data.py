@@ -36,7 +36,8 @@ def argument(frame: Frame, node: Node) -> Any:
 def _appended(frame: Frame, node: Node, value: Any) -> Any:
     data = value.value if type(value) is Pending else value
     order = frame.order(node)
-    frame.in_stream(node, lambda stream: stream.append(data, node.source, order))
+    lead = frame.lead(node) if isinstance(data, Cell) and not data.done else ()
+    frame.in_stream(node, lambda stream: stream.append(data, node.source, order, lead))
     return value
 
 

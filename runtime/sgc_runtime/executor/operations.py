@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sgc_runtime.executor.backend import Media
@@ -16,7 +17,15 @@ from sgc_runtime.executor.shared_prefix import SharedPrefix
 class AppendText(Op):
     """Text at the end of the prompt; other values as their `str()`."""
 
-    __slots__ = ()
+    __slots__ = ("_lead",)
+
+    def __init__(self, operand: Any, source: Any, order: Order, lead: Sequence[Any] = ()) -> None:
+        super().__init__(operand, source, order)
+        self._lead = lead
+
+    @property
+    def lead(self) -> Sequence[Any]:
+        return self._lead
 
     def run(self, core: StreamCore, value: Any) -> bool:
         core.prompt.add_text(value if isinstance(value, str) else str(value))

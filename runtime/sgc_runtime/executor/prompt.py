@@ -253,6 +253,17 @@ class Prompt:
         self._commit(template, len(self.turns))
         self._dirty = False
 
+    def ahead(self, template: ChatTemplate, lead: str) -> list[Piece] | None:
+        """What follows what was handed out, with the text `lead` behind it; nothing is handed out
+        by this. None where the template cannot tell it."""
+        probe = self.copy()
+        probe.add_text(lead)
+        try:
+            probe.flush(template)
+        except Exception:  # a template raises what it likes; the call that comes is told of it
+            return None
+        return probe.unsent
+
     def check_closed(self, template: ChatTemplate) -> None:
         """Raise PromptError if the template would cut generated text of the turn just closed."""
         turn = self.turns[-1]

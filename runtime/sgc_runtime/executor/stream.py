@@ -101,9 +101,11 @@ class Stream:
 
     # -- writing
 
-    def append(self, value: Any, source: Any = None, order: Order | None = None) -> None:
-        """Text at the end; other values as their `str()`."""
-        self._write(AppendText(_boxed(value), source, order or self.scope.order()))
+    def append(
+        self, value: Any, source: Any = None, order: Order | None = None, lead: Sequence[Any] = ()
+    ) -> None:
+        """Text at the end; other values as their `str()`. `lead`: see `Op.lead`."""
+        self._write(AppendText(_boxed(value), source, order or self.scope.order(), lead))
 
     def role_begin(self, role: str, source: Any = None, order: Order | None = None) -> None:
         """Open a role turn."""
@@ -126,7 +128,7 @@ class Stream:
         self._write(op)
 
     def hint(self, facts: Any, source: Any = None, order: Order | None = None) -> None:
-        """Facts for the backend about what follows; may be ignored."""
+        """Facts of the program about what follows; may be ignored."""
         self._write(Hint(facts, source, order or self.scope.order()))
 
     def gen(
@@ -141,8 +143,7 @@ class Stream:
         """Generate into variable `name` (None: the next unnamed one).
 
         `params` are the arguments that the gen sets, values may be Cells; with `choices` it is a
-        select. `SamplingParams` are taken as they are, without the run's defaults. `facts`: what
-        is known before the run.
+        select. `SamplingParams` are taken as they are, without the run's defaults.
         """
         number = self.take_ordinal("g") if ordinal is None else ordinal
         pending = Pending(name or self.next_name())
@@ -395,7 +396,4 @@ def unset_reason(name: str, stream: Stream) -> str:
 
 def _boxed(value: Any) -> Any:
     """Containers without Cells must not be taken for operands to resolve."""
-    return value if type(value) is str or isinstance(value, _TEXT_OR_CELL) else str(value)
-
-
-_TEXT_OR_CELL = (str, Cell)
+    return value if type(value) is str or isinstance(value, (str, Cell)) else str(value)
