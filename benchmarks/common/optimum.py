@@ -29,7 +29,7 @@ _NEVER = 1 << 60
 def fewest_in_any_order(calls: Sequence[ServedCall]) -> int:
     """Prompt tokens that any order and any cache must compute; a call that was wholly covered when
     it began counts one, for its logits (a short prompt before a longer one is not)."""
-    trie = PromptTrie(sum(len(c.made) + 1 for c in calls))
+    trie = PromptTrie(1 << 60)
     for call in calls:
         trie.add_prompt(call.prompt)
         trie.add_made(call.made, len(call.prompt))

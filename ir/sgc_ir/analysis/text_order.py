@@ -1,8 +1,8 @@
 """Depth-first order of the trie of many texts, without building the trie.
 
 Sorted texts are the leaves of their trie from left to right, and how many characters neighbours
-share says where its places are. Sharing counts in whole words (of at most `_WORD` characters), so
-that texts which only happen to begin with the same letters stay in the order in which they came.
+share says where its places are. Depth-first order of characters is one of tokens too, whatever the
+tokenizer: who shares tokens shares their characters.
 """
 
 from __future__ import annotations
@@ -11,16 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _BLANKS = " \n\0"
-_WORD = 24
+_LONG = 24  # characters that are not shared by chance, although no word ends behind them
 
 
 @dataclass(slots=True)
 class _Place:
-    """Texts that share their first `depth` characters; leaves hold one text."""
+    """Texts that share their first `depth` characters; leaves hold one text.
+
+    Attributes:
+        weight: of the heaviest text.
+        first: number of the text that came first.
+        by_chance: the texts only happen to begin with the same letters of a word.
+    """
 
     depth: int
     weight: float
-    first: int  # number of the text that came first
+    first: int
+    by_chance: bool = False
     children: list[_Place] = field(default_factory=list)
 
     def add(self, child: _Place) -> None:
@@ -33,22 +40,32 @@ def text_order(texts: Sequence[str], weights: Sequence[float] | None = None) -> 
     """Numbers of the texts in depth-first order of their trie.
 
     Args:
-        weights: of each text, what follows it; of the ways on from a place the one with the
-            heaviest text goes first, among equals the one whose first text came first.
+        weights: of each text, what follows it. Of the ways on from a place the one with the
+            heaviest text goes first, among equals the one whose first text came first. A place
+            inside of a word holds heavy texts back by nothing: it only joins those of one weight.
     """
-    if not texts:
-        return []
     by_text = sorted(range(len(texts)), key=lambda i: (texts[i], i))
-    root = _tree(by_text, texts, weights or [0.0] * len(texts))
     order: list[int] = []
-    waiting = [root]
+    waiting = [_tree(by_text, texts, weights or [0.0] * len(texts))]
     while waiting:
         place = waiting.pop()
         if place.children:
-            waiting += sorted(place.children, key=lambda c: (-c.weight, c.first), reverse=True)
-        else:
+            waiting += reversed(_ways_on(place))
+        elif texts:
             order.append(place.first)
     return order
+
+
+def _ways_on(place: _Place) -> list[_Place]:
+    found: list[_Place] = []
+    waiting = [place]
+    while waiting:
+        here = waiting.pop()
+        if here is place or (here.children and here.by_chance):
+            waiting += sorted(here.children, key=lambda p: (-p.weight, p.first), reverse=True)
+        else:
+            found.append(here)
+    return sorted(found, key=lambda p: -p.weight)
 
 
 def _tree(by_text: Sequence[int], texts: Sequence[str], weights: Sequence[float]) -> _Place:
@@ -56,39 +73,32 @@ def _tree(by_text: Sequence[int], texts: Sequence[str], weights: Sequence[float]
     stack = [_Place(0, float("-inf"), len(texts))]
     before = ""
     for i in by_text:
-        shared = words_in_common(before, texts[i])
-        _fold(stack, shared)
-        stack.append(
-            _Place(len(texts[i]) + 1, weights[i], i)
-        )  # equal texts are leaves of their own
-        before = texts[i]
-    _fold(stack, 0)
+        text = texts[i]
+        shared = common_length(before, text)
+        _fold(stack, shared, not ends_a_word(before, text, shared))
+        stack.append(_Place(len(text) + 1, weights[i], i))  # equal texts are leaves of their own
+        before = text
+    _fold(stack, 0, False)
     return stack[0]
 
 
-def _fold(stack: list[_Place], shared: int) -> None:
+def _fold(stack: list[_Place], shared: int, by_chance: bool) -> None:
     """Close the places behind the first `shared` characters; one that begins there may be new."""
     while stack[-1].depth > shared:
         done = stack.pop()
         if stack[-1].depth < shared:
-            stack.append(_Place(shared, float("-inf"), done.first))
+            stack.append(_Place(shared, float("-inf"), done.first, by_chance))
         stack[-1].add(done)
 
 
-def words_in_common(a: str, b: str) -> int:
-    """Characters of the whole words that two texts begin with, blanks behind them included."""
-    end = common_length(a, b)
-    if end == len(a) == len(b) or _ends_a_word(a, b, end):
-        return end
-    last = max(a.rfind(blank, max(0, end - _WORD), end) for blank in _BLANKS) + 1
-    return last if last or end < _WORD else end
-
-
-def _ends_a_word(a: str, b: str, end: int) -> bool:
+def ends_a_word(a: str, b: str, end: int) -> bool:
+    """Whether the first `end` characters, which two texts share, are whole words or many letters of
+    one."""
     if end == 0 or a[end - 1] in _BLANKS:
         return True
-    following = {text[end] for text in (a, b) if end < len(text)}
-    return following <= set(_BLANKS)
+    if {text[end] for text in (a, b) if end < len(text)} <= set(_BLANKS):
+        return True
+    return max(a.rfind(blank, 0, end) for blank in _BLANKS) < end - _LONG
 
 
 def common_length(a: str, b: str) -> int:

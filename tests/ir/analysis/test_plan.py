@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sgc_ir.analysis.plan import RowFacts, plan_rows
-from sgc_ir.analysis.text_order import common_length, text_order, words_in_common
+from sgc_ir.analysis.text_order import common_length, ends_a_word, text_order
 
 Tokens = tuple[str, ...]
 WORDS = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(tuple)
@@ -121,11 +121,16 @@ def test_rows_that_share_nothing_keep_their_order() -> None:
 
 
 def test_words_count_whole() -> None:
-    assert words_in_common("to be or", "to bee or") == len("to ")
-    assert words_in_common("to be or", "to be not") == len("to be ")
-    assert words_in_common("to be", "to be") == words_in_common("to be", "to be or") == len("to be")
-    long = "一" * 40
-    assert words_in_common(long + "二", long + "三") == 40
+    assert not ends_a_word("to be or", "to bee or", len("to be"))
+    assert ends_a_word("to be or", "to be not", len("to be "))
+    assert ends_a_word("to be", "to be or", len("to be"))
+    assert ends_a_word("一" * 40 + "二", "一" * 40 + "三", 40)
+
+
+def test_letters_in_common_hold_no_heavy_text_back() -> None:
+    texts = ["plums", "bread", "pears", "butter"]
+    assert text_order(texts) == [0, 2, 1, 3]
+    assert text_order(texts, [1, 3, 2, 1]) == [1, 2, 3, 0]
 
 
 @given(st.text("ab", max_size=12), st.text("ab", max_size=12))
