@@ -153,7 +153,10 @@ def _lanes(graph: Graph, items: dict[int, Item]) -> Iterator[int]:
         if item.node.op is Op.GET_FORK_ITEM:
             fork = graph.nodes[item.node.attrs["fork"].node]
             children.setdefault(fork.stream, []).append(item.node.id)
-    stack = [ROOT_STREAM]
+    # A body may go on with a branch that it was given.
+    used = {item.lane for item in items.values()} - {ROOT_STREAM}
+    given = [lane for lane in used if graph.nodes[lane].op is Op.ARGUMENT]
+    stack = [*sorted(given, reverse=True), ROOT_STREAM]
     while stack:
         lane = stack.pop()
         yield lane
