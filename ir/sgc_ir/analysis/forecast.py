@@ -17,8 +17,8 @@ from sgc_ir.analysis.encoding import Encoding, Remembered
 from sgc_ir.analysis.follow import follow
 from sgc_ir.analysis.known_calls import Instance, KnownCall, Setting
 from sgc_ir.analysis.known_stream import Renderer
+from sgc_ir.analysis.plan import plan_rows, row_facts
 from sgc_ir.analysis.prefix_trie import Item, Place, PrefixTrie, computed_tokens, path
-from sgc_ir.analysis.prompt_order import prompt_order
 from sgc_ir.analysis.spans import Span
 from sgc_ir.graph import Program
 from sgc_ir.params import SamplingParams
@@ -91,7 +91,7 @@ class Forecast:
         instance_kv: KV tokens that one instance takes at once at most: at least its longest
             request, at most all that it ever needs.
         static_prefix: tokens that the prompts of all calls of all rows begin with.
-        row_order: rows in the order in which their first prompts share most (`prompt_order`).
+        row_order: rows in the order in which a run starts them, where it plans all of them at once.
         failures: row -> why nodes of it cannot be computed.
     """
 
@@ -160,7 +160,7 @@ class _Sums:
             longest_request=self._longest_request(keyed),
             instance_kv=self._instance_kv(keyed),
             static_prefix=_common_prefix([k.key for k in keyed]),
-            row_order=self._row_order(keyed),
+            row_order=self._row_order(),
             failures={i.row: i.failure for i in self.instances if i.failure is not None},
         )
 
@@ -233,6 +233,10 @@ class _Sums:
 
     # -- memory and order
 
+    def _row_order(self) -> tuple[int, ...]:
+        plan = plan_rows([row_facts(instance) for instance in self.instances])
+        return tuple(self.instances[place].row for place in plan.order)
+
     def _longest_request(self, keyed: Sequence[_Keyed]) -> Range:
         low, highs = 0, [0]
         is_open = False
@@ -262,19 +266,6 @@ class _Sums:
             for row, trie in tries.items()
         ]
         return Range(longest.low, max(sizes, default=0))
-
-    def _row_order(self, keyed: Sequence[_Keyed]) -> tuple[int, ...]:
-        first: dict[int, list[Item]] = {}
-        chains: dict[int, dict[int, int]] = {}
-        for found in keyed:
-            call = found.call
-            first.setdefault(call.row, found.key)
-            known = chains.setdefault(call.row, {})
-            before = max((known.get(number, 0) for number in call.after), default=0)
-            known[call.number] = before + max(1, call.tokens_high or 0)
-        rows = [instance.row for instance in self.instances]
-        weights = [float(max(chains.get(row, {}).values(), default=0)) for row in rows]
-        return tuple(rows[i] for i in prompt_order([first.get(r, []) for r in rows], weights))
 
 
 def _size(place: Place, length: Callable[[Item], int]) -> int:
