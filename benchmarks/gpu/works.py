@@ -106,7 +106,7 @@ def parts(scale: float = 1.0) -> dict[str, PeerPart]:
         PeerPart("a1", "512 prompts of 1,500 shared + 100 own ids, 1 id each",
                  Work(512, 1500, 100, 1), 3, 1.4),
         PeerPart("a2", "512 prompts of 1,500 shared + 100 own ids, 16 ids each",
-                 Work(512, 1500, 100, 16), 2, 1.4),
+                 Work(512, 1500, 100, 16), 3, 1.4),
         PeerPart("d", "one prompt of 128 ids, 513 ids: the time of the last 512",
                  Work(1, 0, 128, 513), 2, 1.2, Work(1, 0, 128, 1)),
         PeerPart("c character", "128 JSON objects with bounded repeats, by a regex",

@@ -24,7 +24,7 @@ class Recordings:
     """Steps of decode rows by their size: one recording serves nearly every plan.
 
     A size that comes up is launched kernel by kernel once, which compiles what is not compiled
-    yet, and recorded when it comes up again. Before, a recording of a size somewhat larger serves
+    yet, and recorded when it comes up again. Before, a recording of up to twice the size serves
     it a few times, where there is one.
 
     Args:
@@ -44,7 +44,7 @@ class Recordings:
         form = (own, *(launch.tokens for launch in launches))
         if form in self._general and self._graphs.find(self._general[form]) is not None:
             return own
-        for size in sizes(own + 1, own + max(64, own // 4)):
+        for size in sizes(own + 1, own + max(64, own)):
             larger = self._general.get((size, *form[1:]))
             if larger is None or self._graphs.find(larger) is None:
                 continue
