@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import sgc._checkout  # noqa: F401  (first: the imports below need the source roots)
 from sgc.higher.patterns import best_of, map, reduce, retry_until
+from sgc.lang.higher import first
 from sgc.lang.primitives import assistant, gen, image, select, system, user, video, vote
 from sgc.lang.tools import call, tool
 from sgc.program import Program, function
@@ -41,6 +42,7 @@ __all__ = [
     "assistant",
     "best_of",
     "call",
+    "first",
     "function",
     "gen",
     "image",

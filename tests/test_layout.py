@@ -30,6 +30,7 @@ PUBLIC = [
     "assistant",
     "best_of",
     "call",
+    "first",
     "function",
     "gen",
     "image",

@@ -14,6 +14,7 @@
 | Image, Video | yes            | none                                                          |
 | Call         | no             | result of a tool, plain JSON data                             |
 | SubProgram   | no             | handle of a program that runs in a stream of its own          |
+| First        | no             | list of what the first `count` of several streams give        |
 | PrefixHint   | yes            | none; tells the backend what follows                          |
 | Branch       | no             | truth of `cond`                                               |
 | Merge        | no             | of `values` the one whose token arrived                       |
@@ -45,6 +46,7 @@ class Op(StrEnum):
     VIDEO = "Video"
     CALL = "Call"
     SUB_PROGRAM = "SubProgram"
+    FIRST = "First"
     PREFIX_HINT = "PrefixHint"
     BRANCH = "Branch"
     MERGE = "Merge"
@@ -96,6 +98,11 @@ _GEN_PARAMS = tuple(n for n in PARAM_NAMES if n not in ("choices", "method"))
 #             loops over one Fork
 #   values    Merge: one operand a token, or () where it only joins tokens
 #   tokens    Merge: pairs (Ref of a Branch or Merge, arm); it arrives when one of them does
+#   count     First: how many are chosen; the others are cancelled
+#   among     First: the branches or handles among which, or one list of handles
+#   results   First: for each branch of `among` variable -> the node that wrote it: what it gives
+#   reads     First: what was read of the branches before, which the choice waits for
+#   fork      First: instead of `among`, all branches of a fork of run-time width
 #   max       Loop: largest number of passes; the shortest of `over` and `max` decides
 #   carried   Loop: parameter of the body -> operand of the first pass; the `vars` of the body's
 #             Return give those of the next pass
@@ -116,6 +123,7 @@ OPS: dict[Op, OpSpec] = {
     Op.VIDEO: OpSpec(("data", "num_frames"), in_stream=True),
     Op.CALL: OpSpec(("tool", "effect", "args", "ordinal"), ("kwargs", "after"), path_kind="g"),
     Op.SUB_PROGRAM: OpSpec(("callee", "args", "ordinal"), path_kind="c"),
+    Op.FIRST: OpSpec(("count", "ordinal"), ("among", "results", "fork", "reads"), path_kind="g"),
     Op.PREFIX_HINT: OpSpec(("readers",), ("tokens",), in_stream=True),
     Op.BRANCH: OpSpec(("cond",)),
     Op.MERGE: OpSpec(("values", "tokens")),

@@ -28,6 +28,7 @@ RULES: tuple[tuple[str, Callable[[Scope], Faults]], ...] = (
     ("streams are open", verify_streams.streams),
     ("branches belong to forks", verify_streams.fork_items),
     ("joined branches rest", verify_streams.joins),
+    ("races have branches", verify_streams.races),
     ("roles do not nest and are closed", verify_streams.roles),
     ("paths are unique", verify_streams.unique_paths),
     ("callees exist and get their arguments", verify_calls.callees),

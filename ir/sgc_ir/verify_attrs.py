@@ -67,6 +67,10 @@ def _named(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(key, str) for key in value)
 
 
+def _sequence_of_named(value: Any) -> bool:
+    return _sequence(value) and all(map(_named, value))
+
+
 def _names(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(_name(item) for item in value)
 
@@ -127,6 +131,10 @@ ATTRIBUTES: dict[str | tuple[Op, str], tuple[str, Check]] = {
     (Op.PREFIX_HINT, "tokens"): ("a number >= 0 or a reference", _natural),
     "values": ("a list or tuple", _sequence),
     "tokens": ("pairs of a reference and an arm", _tokens),
+    "count": ("a number or a reference", _number),
+    "among": ("a reference, or several", _refs),
+    "reads": ("a reference, or several", _refs),
+    "results": ("a list or tuple of dicts", _sequence_of_named),
     "max": ("a number or a reference", _number),
     "carried": ("a dict with string keys", _named),
     "kind": ("a number or a reference", _number),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sgc_ir.graph import ROOT_STREAM, Node, Ref
 from sgc_ir.ops import OPS, Op
@@ -22,7 +23,7 @@ def streams(scope: Scope) -> Faults:
 def fork_items(scope: Scope) -> Faults:
     seen: set[tuple[int, int]] = set()
     for node in scope.graph.nodes:
-        if node.op not in (Op.GET_FORK_ITEM, Op.JOIN):
+        if node.op not in (Op.GET_FORK_ITEM, Op.JOIN, Op.FIRST) or "fork" not in node.attrs:
             continue
         fork = scope.node(node.attrs["fork"])
         if fork.op is Op.ARGUMENT:
@@ -38,6 +39,44 @@ def fork_items(scope: Scope) -> Faults:
             if (fork.id, index) in seen:
                 yield node, f"opens branch {index} of %{fork.id} a second time"
             seen.add((fork.id, index))
+
+
+def races(scope: Scope) -> Faults:
+    """A First has branches, or sub-programs, and knows what they give."""
+    for node in scope.graph.nodes:
+        if node.op is not Op.FIRST:
+            continue
+        among, results = node.attrs.get("among"), node.attrs.get("results")
+        if ("fork" in node.attrs) == ("among" in node.attrs):
+            yield node, "chooses among the branches of a fork, or among those listed: one of both"
+        elif "fork" in node.attrs:
+            yield from _fork_race_faults(scope, node)
+        elif isinstance(among, Ref):
+            if results is not None:
+                yield node, "has results, which a list of run-time length has not"
+        else:
+            yield from _listed_race_faults(scope, node, among or (), results)
+        if type(node.attrs["count"]) is int and node.attrs["count"] < 1:
+            yield node, f"chooses {node.attrs['count']} branches; it must be 1 at least"
+
+
+def _fork_race_faults(scope: Scope, node: Node) -> Faults:
+    fork = scope.fork_of(node)
+    if fork is None or fork.stream != node.stream:
+        yield node, "chooses among the branches of a fork of another stream"
+    elif constant_width(fork) is not None:
+        yield node, "chooses among a fork of constant width, whose branches are listed"
+    if "results" in node.attrs:
+        yield node, "has results, which a fork of run-time width has not"
+
+
+def _listed_race_faults(scope: Scope, node: Node, among: Any, results: Any) -> Faults:
+    if results is not None and len(results) != len(among):
+        yield node, f"needs what each of {len(among)} branches gives"
+    for ref in among:
+        if scope.is_stream(ref) != (results is not None):
+            yield node, f"gives no results of branch %{ref.node}, or some of a sub-program"
+            return
 
 
 def joins(scope: Scope) -> Faults:

@@ -12,6 +12,7 @@ from sgc.lang.current import driving
 from sgc.lang.forks import ForkGroup
 from sgc.lang.function import ProgramSpec
 from sgc.lang.handle import Handle
+from sgc.lang.race import close_members, entrant, members_of
 from sgc.lang.source import caller_source, raised_at, refusal
 from sgc.lang.state import ProgramState
 from sgc.lang.tools import Tool
@@ -20,6 +21,7 @@ from sgc_ir.errors import SgcError
 from sgc_runtime.executor.cell import Cell, gather
 from sgc_runtime.executor.context import RunContext, give_place
 from sgc_runtime.executor.pending import Pending
+from sgc_runtime.executor.race import Race
 from sgc_runtime.executor.stream import Stream
 from sgc_runtime.executor.tools import own_copy
 
@@ -33,7 +35,7 @@ class Body:
         self.ctx = ctx
         self.spec = spec
         self.root = stream
-        self.bridge = Bridge(ctx)
+        self.bridge = Bridge(ctx, stream.core)
         self._stream = stream  # the stream whose body runs now; `s.call` changes it
         self._streams = [stream]
         self._subs: list[Body] = []
@@ -83,7 +85,9 @@ class Body:
     def _finish(self, value: Any, error: BaseException | None) -> None:
         self.root.close()
         error = error or self.bridge.left_failure()
-        if error is None:
+        if self.root.core.cut is not None:
+            self._done.fail(self.root.core.cut)
+        elif error is None:
             self._done.set(value)
         else:
             if not isinstance(error, Exception) and error is not self.ctx.cancelled:
@@ -137,6 +141,25 @@ class Body:
         source, own_args, own_kwargs = caller_source(), own_copy(args), own_copy(dict(kwargs))
         stream = self._stream
         return self.bridge.value(lambda: stream.tool_call(tool, own_args, own_kwargs, source))
+
+    def first(self, count: Any, branches: Any) -> Any:
+        """Wait for the first `count` of `branches`, and cancel the others."""
+        members = members_of(branches, self.root)
+        source, stream = caller_source(), self._stream
+        close_members(branches, members)
+
+        def begin() -> Cell:
+            ordinal, result = stream.take_ordinal("g"), Cell()
+            race = Race(result, ordinal, source, stream.scope.order())
+            try:
+                entrants = [entrant(member) for member in members]
+            except ValueError as wrong:
+                race.refuse(stream.core, str(wrong))
+            else:
+                race.begin(stream.core, count, entrants)
+            return result
+
+        return own_copy(self.bridge.value(begin))
 
     # -- reading
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.context import RunContext
+from sgc_runtime.executor.core import StreamCore
 from sgc_runtime.executor.loop import Answer, ask, call, post
 
 T = TypeVar("T")
@@ -15,14 +17,16 @@ Operation = Callable[[], Any]
 
 
 class Bridge:
-    """Posts operations in order and waits for values; one for each body thread.
+    """Posts operations in order and waits for values; one for each body thread, whose
+    stream has the heart `core`.
 
     An error that was raised into the body counts as taken by an `except` as soon as the body goes
     on with anything else; the streams that it stopped then go on too.
     """
 
-    def __init__(self, ctx: RunContext) -> None:
+    def __init__(self, ctx: RunContext, core: StreamCore | None = None) -> None:
         self.ctx = ctx
+        self._core = core
         self._raised: Exception | None = None
         self._failure: Exception | None = None
         self._outstanding: deque[Operation] = deque()  # posted and not done yet
@@ -66,9 +70,12 @@ class Bridge:
 
     def go_on(self) -> None:
         """The body goes on, so it has taken what was raised before. Raises asyncio's
-        CancelledError in a run that was cancelled."""
+        CancelledError in a run, or a part of it, that was cancelled."""
         if self.ctx.cancelled is not None:
             raise self.ctx.cancelled
+        cut = self._core.cut if self._core is not None else None
+        if cut is not None:
+            raise asyncio.CancelledError(str(cut)) from cut
         raised, self._raised = self._raised, None
         if raised is not None:
             call(self.ctx.acknowledge, raised)

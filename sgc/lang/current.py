@@ -24,6 +24,10 @@ class Driver(Protocol):
         """Call `tool` (a `sgc.lang.tools.Tool`); gives its result."""
         ...
 
+    def first(self, count: Any, branches: Any) -> Any:
+        """Of branches or handles the first `count` that finish; gives what they give."""
+        ...
+
 
 _DRIVER: ContextVar[Driver | None] = ContextVar("sgc_driver", default=None)
 

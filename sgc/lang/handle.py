@@ -17,6 +17,7 @@ from sgc_runtime.executor.state import FinishedState, SubProgramHandle, finished
 if TYPE_CHECKING:
     from sgc.lang.body import Body
     from sgc.lang.bridge import Bridge
+    from sgc.lang.function import ProgramSpec
 
 
 class Handle(SubProgramHandle):
@@ -29,6 +30,11 @@ class Handle(SubProgramHandle):
         self._body = body
         self._stream = body.root
         self._done = done
+
+    @property
+    def spec(self) -> ProgramSpec:
+        """The program that runs."""
+        return self._body.spec
 
     @property
     def value(self) -> Any:

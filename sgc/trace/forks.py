@@ -124,7 +124,7 @@ class StaticForks:
                 )
             gathered[name] = Gathered(tuple(entries))
         operands = {
-            name: [_writer(streams[0].trace, e) for e in gather.entries]
+            name: [writer(streams[0].trace, e) for e in gather.entries]
             for name, gather in gathered.items()
         }
         attrs = {"fork": Ref(self._node), "mode": "gather", "vars": operands}
@@ -140,9 +140,10 @@ class StaticForks:
 Forks = StaticForks | RunTimeForks
 
 
-def _writer(trace: Trace, entry: Any) -> Any:
+def writer(trace: Trace, entry: Any) -> Any:
+    """The operand for what wrote a variable, for a node that reads it of several branches."""
     if isinstance(entry, Gathered):
-        return [_writer(trace, e) for e in entry.entries]
+        return [writer(trace, e) for e in entry.entries]
     if hasattr(entry, "node"):
         return trace.operand(Symbol(entry.region, entry.node))
     return trace.operand(entry.value)

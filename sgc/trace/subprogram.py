@@ -44,6 +44,7 @@ class Callee:
     variables: dict[str, Form] = field(default_factory=dict)
     unsure: frozenset[str] = frozenset()
     value: Form = UNKNOWN
+    spec: ProgramSpec | None = None
     is_done: bool = False
 
 
@@ -129,7 +130,7 @@ def _callee(
             f"{spec.name} calls itself without end, or more than {MAX_DEPTH} deep; its recursion "
             "must end by constant arguments within that depth"
         )
-    callee = trace.callees[key] = Callee(_free_name(trace, spec.name), spec.name)
+    callee = trace.callees[key] = Callee(_free_name(trace, spec.name), spec.name, spec=spec)
     trace.kept.append((spec, constants))  # ids in the key stay those of these objects
     try:
         trace_graph(trace, spec, callee, constants, forms)
@@ -301,6 +302,11 @@ class Driver:
             trace.log.touch(trace.region)
             trace.region.order[CALLS] = (node,)
         return Symbol(trace.region, node)
+
+    def first(self, count: Any, branches: Any) -> Any:
+        from sgc.trace.race import first
+
+        return first(self._trace, count, branches)
 
 
 CALLS = "calls"

@@ -13,6 +13,7 @@ from typing import Any
 
 from sgc_ir.analysis.conditions import ALWAYS, Condition, Conditions
 from sgc_ir.analysis.follow_control import follow_branch, follow_loop, follow_merge
+from sgc_ir.analysis.follow_race import follow_first
 from sgc_ir.analysis.follow_streams import (
     follow_call,
     follow_fork,
@@ -154,6 +155,7 @@ _FOLLOW: Mapping[Op, Callable[[Follower, Frame, Node, Condition], Any]] = {
     Op.VIDEO: follow_media,
     Op.CALL: follow_tool,
     Op.SUB_PROGRAM: follow_sub_program,
+    Op.FIRST: follow_first,
     Op.PREFIX_HINT: _nothing,
     Op.BRANCH: follow_branch,
     Op.MERGE: follow_merge,

@@ -17,6 +17,7 @@ _STYLES = {
     Op.BRANCH: "shape=diamond",
     Op.FORK: "shape=hexagon",
     Op.JOIN: "shape=hexagon",
+    Op.FIRST: "shape=hexagon",
     Op.GET_FORK_ITEM: "shape=plaintext",
     Op.ROLE_BEGIN: "shape=plaintext",
     Op.ROLE_END: "shape=plaintext",

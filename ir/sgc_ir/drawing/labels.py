@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from sgc_ir.drawing.values import View, appended_text, name_of, value_label, walk_label
 from sgc_ir.drawing.words import MAX_CELLS, shorten, visible, wrap
-from sgc_ir.graph import Node
+from sgc_ir.graph import Node, Ref
 from sgc_ir.ops import Op
 
 
@@ -73,6 +73,14 @@ def _arguments_lines(view: View, node: Node) -> list[str]:
     return wrap(visible(f"{verb} {callee}({', '.join(words)})"))
 
 
+def _first_lines(view: View, node: Node) -> list[str]:
+    among = node.attrs.get("among", node.attrs.get("fork"))
+    refs = [among] if isinstance(among, Ref) else list(among)
+    names = ", ".join(value_label(view, ref) for ref in refs)
+    count = value_label(view, node.attrs["count"])
+    return wrap(visible(f"first {count} of {names}"), lines=2)
+
+
 def _return_lines(view: View, node: Node) -> list[str]:
     attrs = node.attrs
     lines = wrap(visible(f"return {value_label(view, attrs['value'])}"), lines=2)
@@ -98,6 +106,7 @@ _LINES: dict[Op, Callable[[View, Node], list[str]]] = {
     Op.VIDEO: lambda view, node: wrap(f"video {value_label(view, node.attrs['data'])}", lines=2),
     Op.CALL: _arguments_lines,
     Op.SUB_PROGRAM: _arguments_lines,
+    Op.FIRST: _first_lines,
     Op.PREFIX_HINT: lambda view, node: [
         f"hint: {value_label(view, node.attrs['readers'])} readers"
     ],

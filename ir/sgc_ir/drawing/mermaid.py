@@ -15,6 +15,7 @@ _SHAPES = {
     Op.SUB_PROGRAM: ("[[", "]]"),
     Op.FORK: ("{{", "}}"),
     Op.JOIN: ("{{", "}}"),
+    Op.FIRST: ("{{", "}}"),
     Op.GET_FORK_ITEM: ("(", ")"),
     Op.BRANCH: ("{", "}"),
 }

@@ -37,6 +37,7 @@ _CLASSES = {
     Op.BRANCH: "branch",
     Op.FORK: "fork",
     Op.JOIN: "fork",
+    Op.FIRST: "fork",
     Op.GET_FORK_ITEM: "fork",
     Op.RETURN: "plain",
 }

@@ -95,6 +95,8 @@ def name_of(view: View, node: Node, depth: int = 0) -> str:
             return f"{attrs['tool']}(..)"
         case Op.SUB_PROGRAM:
             return f"{attrs['callee']}(..)"
+        case Op.FIRST:
+            return f"first({value_label(view, attrs['count'], depth)}, ..)"
         case Op.BRANCH:
             return value_label(view, attrs["cond"], depth)
         case Op.MERGE if attrs["values"]:

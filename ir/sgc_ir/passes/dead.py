@@ -21,7 +21,7 @@ from sgc_ir.passes.base import Change, Context, Notes, Report
 from sgc_ir.passes.editor import Editor
 
 NAME = "dead"
-_LISTED = (Op.GEN, Op.SELECT, Op.CALL, Op.SUB_PROGRAM, Op.LOOP)
+_LISTED = (Op.GEN, Op.SELECT, Op.CALL, Op.SUB_PROGRAM, Op.FIRST, Op.LOOP)
 _WHOLE = ("text", "messages", "stream_text", "stream_messages")
 
 
@@ -187,6 +187,8 @@ class _Needs:
         """What a node reads of other streams, by name or as a whole."""
         attrs = node.attrs
         if node.op is Op.JOIN and (attrs["mode"] == "append" or attrs.get("vars") is None):
+            self._add_family(attrs["fork"].node)
+        elif node.op is Op.FIRST and "fork" in attrs:
             self._add_family(attrs["fork"].node)
         elif node.op is Op.VARIABLE and isinstance(attrs.get("of"), Ref):
             self._add_operand(attrs["of"], attrs["name"])

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, Source, is_constant, map_refs
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, Source, is_constant, iter_refs, map_refs
 from sgc_ir.ops import Op
 from sgc_ir.passes.base import Context, Notes, Report, each_graph
 from sgc_ir.passes.editor import Editor
@@ -72,6 +72,7 @@ class _Merging:
         self._states: dict[int, str] = {ROOT_STREAM: "root"}  # stream -> key of what it holds
         self._nodes: dict[int, list[int]] = {}  # branch -> nodes in its stream
         self._branches: dict[int, list[int]] = {}  # fork -> branches that may be merged
+        self._raced = {r.node for n in graph.nodes for r in iter_refs(n.attrs.get("among"))}
         for node in graph.nodes:
             self._add(node)
 
@@ -122,6 +123,8 @@ class _Merging:
         return print_node(bare)
 
     def _may_merge(self, node: Node) -> bool:
+        if node.id in self._raced:
+            return False  # losers are cancelled
         if node.op is Op.VARIABLE:
             of = node.attrs.get("of")
             return isinstance(of, Ref) and self._graph.nodes[of.node].op in _WRITERS
@@ -192,4 +195,5 @@ class _Merging:
                 captured = {ref.node for ref in node.refs()}
                 forks |= captured
                 found |= captured
+        found |= self._raced
         return found | {b for fork in forks for b in self._branches.get(fork, ())}

@@ -15,6 +15,7 @@ _BY_VALUE: dict[Op, tuple[str, ...]] = {
     Op.EXPR: ("args", "kwargs"),
     Op.CALL: ("args", "kwargs", "ordinal"),
     Op.SUB_PROGRAM: ("args", "ordinal"),
+    Op.FIRST: ("count", "ordinal"),
     Op.GEN: ("ordinal",),
     Op.SELECT: ("ordinal",),
     Op.FORK: ("ordinal",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from sgc_ir.errors import DeadlineError, GenerationError
@@ -89,13 +89,16 @@ class RunContext:
         self.policies = policies
         self.nodes = nodes
         self.usage = Usage()
+        self.spent: list[tuple[Abortable, Usage]] = []  # of each call, with its stream
         self.cancelled: BaseException | None = None
         self._ended_by: BaseException | None = None
         self._errors: dict[int, tuple[Order, BaseException]] = {}
         self._acknowledged: list[BaseException] = []  # kept alive: known by identity
         self._streams: list[Abortable] = []
         self._backend_streams: set[BackendStream] = set()
-        self._tasks: dict[asyncio.Task[Any], str] = {}  # with their nodes
+        self._tasks: dict[asyncio.Task[Any], tuple[str, Any]] = {}  # with node and operation
+        self._cut: list[Order] = []  # places of sub-programs whose errors do not count
+        self._lost: dict[int, tuple[Order, BaseException]] = {}  # what cancelled a part, and where
         self._busy = 0
         self._idle: Cell | None = None
 
@@ -103,6 +106,8 @@ class RunContext:
 
     def fail(self, error: BaseException, order: Order) -> None:
         """Note an error of the row. An error known already keeps its first place."""
+        if any(order[: len(prefix)] == prefix for prefix in self._cut):
+            return
         if self.cancelled is None and not any(e is error for e in self._acknowledged):
             self._errors.setdefault(id(error), (order, error))
 
@@ -181,7 +186,7 @@ class RunContext:
     def spawn(self, coro: Coroutine[Any, Any, None], node: str, op: Any) -> asyncio.Task[None]:
         """Run `coro`, by which `op` calls `node`, as a task that `cancel` cancels."""
         task = asyncio.get_running_loop().create_task(coro)
-        self._tasks[task] = node
+        self._tasks[task] = (node, op)
         task.add_done_callback(self._tasks.pop)
         return task
 
@@ -203,12 +208,52 @@ class RunContext:
         for stream in self._streams:
             stream.abort(self._ended_by)
 
+    # -- cancelling a part
+
+    @property
+    def streams(self) -> Sequence[Abortable]:
+        """All streams of the row."""
+        return self._streams
+
+    def drop_errors(self, errors: Iterable[BaseException], prefix: Order | None) -> None:
+        """`errors` do not fail the row, nor do those, also later ones, of the program instance at
+        the place `prefix`."""
+        for error in errors:
+            self._errors.pop(id(error), None)
+        if prefix is not None:
+            self._cut.append(prefix)
+            inside = [k for k, (o, _) in self._errors.items() if o[: len(prefix)] == prefix]
+            for key in inside:
+                del self._errors[key]
+
+    def lose(self, error: BaseException, order: Order) -> None:
+        """A part of the row is cancelled with `error` by what stands at `order`."""
+        self._lost[id(error)] = (order, error)
+
+    def note_reading(self, error: BaseException, order: Order) -> None:
+        """The program reads, at `order`, what has failed: where that was cancelled earlier in
+        program order, the row fails."""
+        lost = self._lost.get(id(error))
+        if lost is not None and order > lost[0]:
+            self.fail(error, order)
+
+    def cancel_calls(self, streams: set[int], ops: set[int]) -> None:
+        """Cancel the calls of the operations `ops`; what the calls of `streams` used does not
+        count. Both are known by `id`."""
+        for task, (_, op) in list(self._tasks.items()):
+            if id(op) in ops:
+                task.cancel()
+        kept = [(stream, usage) for stream, usage in self.spent if id(stream) not in streams]
+        if len(kept) < len(self.spent):
+            self.spent = kept
+            self.usage = sum((usage for _, usage in kept), Usage())
+
     def expire(self, seconds: float) -> None:
         """The row's deadline has passed: it ends now with a GenerationError that names the nodes
         in flight, whether or not they let themselves be cancelled."""
         if self.cancelled is not None:
             return
-        nodes = list(dict.fromkeys(self._tasks.values()))
+        nodes = list(dict.fromkeys(node for node, _ in self._tasks.values()))
         cause = DeadlineError(f"the row took longer than its deadline of {seconds:g} s")
         error = GenerationError(
             f"{cause}; in flight: {_listed(nodes)}",

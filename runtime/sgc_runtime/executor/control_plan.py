@@ -91,7 +91,7 @@ def _own_forks(body: Graph) -> set[str | None]:
         if node.op is Op.GET_FORK_ITEM and _is_item(body, node):
             name = _name(body, node.attrs["fork"])
             (others if name in opened else opened).add(name)
-        elif node.op in (Op.JOIN, Op.GET_FORK_ITEM):
+        elif node.op in (Op.JOIN, Op.GET_FORK_ITEM):  # a First is among forks of its own graph
             others.add(_name(body, node.attrs["fork"]))
         elif node.op is Op.LOOP:
             operands = (node.attrs["over"], node.attrs["captures"])
@@ -241,7 +241,7 @@ class ControlPlan:
             found.update(self._stream_lanes(node.stream))
         if isinstance(of, Ref) and self._is_stream(of.node):
             found.update(self._stream_lanes(of.node))
-        if node.op in (Op.GET_FORK_ITEM, Op.JOIN) and node.id not in self.own:
+        if "fork" in node.attrs and node.id not in self.own:
             found.update(self._family_lane(node.attrs["fork"].node))
         if node.stream != ROOT_STREAM:
             found.update(lane for lane in self._stream_lanes(node.stream) if lane[0] == _FAMILY)
@@ -294,4 +294,4 @@ def _refs(value: object) -> Sequence[Ref]:
 def _may_guard(node: Node) -> bool:
     if node.op is Op.EXPR:
         return node.attrs["fn"] != "set" and not FUNCTIONS[node.attrs["fn"]].total
-    return node.op in (Op.VARIABLE, Op.CALL, Op.BRANCH, Op.LOOP, Op.SUB_PROGRAM)
+    return node.op in (Op.VARIABLE, Op.CALL, Op.BRANCH, Op.LOOP, Op.SUB_PROGRAM, Op.FIRST)

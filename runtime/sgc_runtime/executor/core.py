@@ -56,6 +56,7 @@ class StreamCore:
     """Queue, prompt and error state of one stream.
 
     Attributes:
+        cut: the error of a stream that was cancelled while the row goes on, else None.
         error: what stopped the stream, or None. Later operations fail with the same error.
         prompt: what the stream has said.
         life: what is still to come of it, where that is known.
@@ -77,6 +78,7 @@ class StreamCore:
         "_queue",
         "_started",
         "ctx",
+        "cut",
         "error",
         "fork_chars",
         "life",
@@ -98,6 +100,7 @@ class StreamCore:
         self.scope = scope
         self.prompt = Prompt()
         self.error: BaseException | None = None
+        self.cut: BaseException | None = parent.cut if parent is not None else None
         self.suppressed_roles = 0  # roles that began while the stream had failed
         self.life: Life | None = None
         self.fork_chars = self.told_chars = 0
@@ -112,6 +115,8 @@ class StreamCore:
         self._base: SharedPrefix | None = None
         self._backend_stream: BackendStream | None = None
         ctx.add_stream(self)
+        if self.cut is not None:
+            self.abort(self.cut)
 
     @property
     def path(self) -> str:
@@ -255,8 +260,30 @@ class StreamCore:
             op.skip(self, error)
         self._pump()
 
+    def is_below(self, root: StreamCore) -> bool:
+        """Whether this stream is `root`, or began below it."""
+        core: StreamCore | None = self
+        while core is not None and core is not root:
+            core = core._parent
+        return core is not None
+
+    @property
+    def begins_program(self) -> bool:
+        """Whether this is the stream of a sub-program, which is a place in program order."""
+        return self._kind == "c"
+
+    def cut_off(self, error: BaseException) -> list[Op]:
+        """Cancel this stream for good, while the row goes on; gives the operation in flight."""
+        ops = [self._current] if self._current is not None else []
+        self.cut = error
+        self.abort(error)
+        self.release()
+        return ops
+
     def forget_error(self, error: BaseException) -> None:
         """The program took `error`: operations queued from now on run again."""
+        if self.cut is not None:
+            return
         if self.error is error or self._queue or not self._started:
             self.push(_Forget(error))
 

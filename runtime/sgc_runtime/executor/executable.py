@@ -84,11 +84,17 @@ class GraphPlan:
 
 
 class Executable:
-    """A program with the plans of its graphs."""
+    """A program with the plans of its graphs.
+
+    Attributes:
+        has_effects: it calls tools that are not pure.
+        has_races: it chooses among branches, and cancels others.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.has_effects = any(effect != "pure" for effect in program.tools.values())
+        self.has_races = any(node.op is Op.FIRST for node in program.walk())
         self._plans: dict[int, GraphPlan] = {}
         self._needs: tuple[SamplingParams, Needs] | None = None
         self._lives: tuple[SamplingParams, dict[int, GraphLives]] | None = None

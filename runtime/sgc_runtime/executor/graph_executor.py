@@ -9,7 +9,7 @@ from sgc_ir.analysis.needs import size_of
 from sgc_ir.errors import GenerationError
 from sgc_ir.graph import Node, Program
 from sgc_ir.ops import Op
-from sgc_runtime.executor import node_data, node_loops, node_programs, node_streams
+from sgc_runtime.executor import node_data, node_loops, node_programs, node_race, node_streams
 from sgc_runtime.executor.arguments import Signature
 from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.effects import EffectChain
@@ -37,10 +37,17 @@ _HANDLERS: dict[Op, Callable[[Frame, Node], Any]] = {
     Op.VIDEO: node_streams.media,
     Op.CALL: node_data.tool_call,
     Op.SUB_PROGRAM: node_programs.sub_program,
+    Op.FIRST: node_race.first,
     Op.PREFIX_HINT: node_streams.prefix_hint,
     Op.LOOP: node_loops.loop,
     Op.RETURN: node_data.return_,
 }
+_RACING = {**_HANDLERS, Op.VARIABLE: node_race.variable}
+
+
+def handlers_of(executable: Executable) -> dict[Op, Callable[[Frame, Node], Any]]:
+    """What starts the nodes of a program."""
+    return _RACING if executable.has_races else _HANDLERS
 
 
 async def execute(
@@ -80,7 +87,7 @@ def _run(
     """What the frames of a row share; with hints the row's context and root know what is to
     come."""
     ctx, graph = root.ctx, executable.program.graph
-    handlers = _HANDLERS
+    handlers = handlers_of(executable)
     if not ctx.defaults.hints:
         return GraphRun(executable, tools, handlers, {})
     lives, needs = executable.lives(ctx.defaults.params), executable.needs(ctx.defaults.params)

@@ -27,12 +27,18 @@ class Running(Protocol):
 
 
 class Handle(SubProgramHandle):
-    """A sub-program, started or about to be; `frame` gets the `Running` graph."""
+    """A sub-program, started or about to be.
 
-    __slots__ = ("frame",)
+    Attributes:
+        frame: gets the `Running` graph.
+        root: gets the heart of its stream, as soon as there is one.
+    """
+
+    __slots__ = ("frame", "root")
 
     def __init__(self) -> None:
         self.frame = Cell()
+        self.root = Cell()
 
     def variable(self, name: str, missing: Callable[[Stream], BaseException]) -> Pending:
         """Variable `name` at the sub-program's end; `missing` makes the error when it has none."""

@@ -120,7 +120,7 @@ class ModelCall(Op):
             if core.in_flight(self):
                 self._finish(core, call, results)
         except asyncio.CancelledError:
-            if core.ctx.cancelled is not None:
+            if core.ctx.cancelled is not None or core.cut is not None:
                 raise
             core.fail(self, BackendError("the backend cancelled the call"))
         except BadAnswer as error:
@@ -137,6 +137,7 @@ class ModelCall(Op):
         ctx, scope, params = core.ctx, core.scope, call.params
         for result in results:
             ctx.usage += result.usage
+            ctx.spent.append((core, result.usage))
             if scope is not ctx.scope:
                 scope.usage += result.usage
         if ctx.nodes is not None:

@@ -84,6 +84,7 @@ def _start_callee(
     order = frame.order(node)
     name = graph.name.partition(".")[0]  # further graphs of a program are `name.2` ...
     root = stream.sub_program(name, ordinal, order)
+    handle.root.set(root.core)
     lives = frame.run.lives.get(id(graph))
     if lives is not None:
         root.core.life = lives.begin()

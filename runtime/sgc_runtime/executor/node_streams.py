@@ -170,12 +170,12 @@ def join(frame: Frame, node: Node) -> Any:
     def begin(stream: Stream) -> None:
         if names is None:
             gather = partial(_gather, frame, node, stream, variables=variables)
-            _with_branches(frame, node, family, gather, variables.fail)
+            with_branches(frame, node, family, gather, variables.fail)
             return
         if waits:
             _gather_joined(frame, node, family, waits, variables)
         variables.then(lambda cell: _keep(stream, cell))
-        _with_branches(frame, node, family, lambda streams: [s.close() for s in streams])
+        with_branches(frame, node, family, lambda streams: [s.close() for s in streams])
 
     frame.in_stream(node, begin, variables.fail)
     return Gathered(variables)
@@ -209,7 +209,7 @@ def _gather_joined(
         if error is not None:
             variables.fail(error)
         else:
-            _with_branches(frame, node, family, give, variables.fail)
+            with_branches(frame, node, family, give, variables.fail)
         frame.undefer()
 
     def give(branches: list[Stream]) -> None:
@@ -269,10 +269,10 @@ def _join_append(frame: Frame, node: Node, family: Family) -> None:
     order = frame.order(node)
     frame.in_stream(node, lambda stream: stream.append_later(ready, node.source, order))
     drain = partial(drain_branches, ready=ready)
-    _with_branches(frame, node, family, drain, ready.fail)
+    with_branches(frame, node, family, drain, ready.fail)
 
 
-def _with_branches(frame: Frame, join: Node, family: Family, use: Any, failed: Any = None) -> None:
+def with_branches(frame: Frame, join: Node, family: Family, use: Any, failed: Any = None) -> None:
     """Call `use(branches)` in program order, once they are there."""
     cell = family.branches
     if family.gate is None:

@@ -29,9 +29,10 @@ class ToolCall(Op):
     def begin(
         self, core: StreamCore, tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        """Start the tool, unless the row was cancelled."""
-        if core.ctx.cancelled is not None:
-            self._result.fail(core.ctx.cancelled)
+        """Start the tool, unless the row or the stream was cancelled."""
+        ended = core.ctx.cancelled or core.cut
+        if ended is not None:
+            self._result.fail(ended)
             return
         core.ctx.enter()
         node = self.path(core)
@@ -46,7 +47,11 @@ class ToolCall(Op):
         kwargs: Mapping[str, Any],
     ) -> None:
         try:
-            self._result.set(await call_tool(core, node, tool, args, kwargs))
+            value = await call_tool(core, node, tool, args, kwargs)
+            if core.cut is not None:
+                self._result.fail(core.cut)
+            else:
+                self._result.set(value)
         except asyncio.CancelledError as cancelled:
             self._result.fail(core.ctx.cancelled or cancelled)
         except Exception as error:
