@@ -16,17 +16,18 @@ from sgc_ir.ops import Op
 
 _SPACE = 20.0  # between boxes and around them
 _ROLES = (Op.ROLE_BEGIN, Op.ROLE_END)
-KINDS = {
-    Op.GEN: "call",
-    Op.SELECT: "call",
-    Op.CALL: "tool",
-    Op.SUB_PROGRAM: "call",
-    Op.BRANCH: "branch",
-    Op.FORK: "fork",
-    Op.JOIN: "fork",
-    Op.GET_FORK_ITEM: "fork",
-    Op.LOOP: "loop",
-    Op.RETURN: "plain",
+KINDS = {  # op -> class of its boxes
+    "Gen": "call",
+    "Select": "call",
+    "SubProgram": "call",
+    "Call": "tool",
+    "Branch": "branch",
+    "Fork": "fork",
+    "GetForkItem": "fork",
+    "Join": "fork",
+    "First": "fork",
+    "Loop": "loop",
+    "Return": "plain",
 }
 
 
@@ -123,7 +124,7 @@ def _item(drawing: _Drawing, found: Place, x: float, y: float) -> None:
     item, number = found.item, len(drawing.items)
     drawing.numbers[item.key] = number
     rectangle = _numbers(x + found.x, y + found.y, found.width, found.height)
-    kind = KINDS.get(item.node.op, "text")
+    kind = KINDS.get(item.node.op.value, "text")
     lines = [] if found.inner is not None else list(item.lines)
     drawing.items.append({"at": rectangle, "kind": kind, "lines": lines})
     if found.inner is not None:

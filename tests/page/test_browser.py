@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.browser import Opened
 from support.page_run import HOSTILE, PageRun
+
+from sgc.page.build import inspect_page
+from sgc_ir.text import parse_program
 
 BOXES = """() => [...document.querySelectorAll("#graph .item")].map((item) => {
     const box = (found) => {
@@ -180,6 +184,30 @@ def test_zooming_keeps_what_is_under_the_pointer(browser: Any, run: PageRun) -> 
     assert page.evaluate("document.getElementById('graph').scrollTop") == left - 40
     assert "Choose a node" in opened.text("#details")  # the end of a drag is no click
     page.close()
+
+
+def test_two_thousand_nodes(browser: Any, tmp_path: Path) -> None:
+    """Also further down than a screen is high they are drawn, found and sorted."""
+    lines = ["program long", "graph long(q: str) {", '  %0 = Argument name="q"']
+    for at in range(1000):
+        lines.append(f'  %{2 * at + 1} = ConstantText text="text {at}"')
+        lines.append(f'  %{2 * at + 2} = Gen name="v{at}" ordinal={at} max_tokens=4')
+    program = parse_program("\n".join([*lines, "  %2001 = Return value=None vars={}", "}", ""]))
+    file = tmp_path / "long.html"
+    file.write_text(inspect_page(program, {}))
+    opened = Opened(browser, file)
+    assert len(opened.page.query_selector_all("#graph .item")) == 2001
+    opened.page.fill("#search", "gen v999")
+    opened.page.press("#search", "Enter")
+    assert opened.page.is_visible("#graph .item.chosen")
+    assert "long: g999" in opened.text("#details")
+    opened.page.fill("#search", "")
+    opened.page.click("#table th:has-text('node') button")
+    names = [row[0] for row in opened.rows()]
+    assert names[:3] == ["long: g0", "long: g1", "long: g2"]
+    assert names[999:1001] == ["long: g999", "long: t1"]
+    assert opened.faults == []
+    opened.page.close()
 
 
 def test_two_fingers_zoom(browser: Any, run: PageRun) -> None:
