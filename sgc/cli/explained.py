@@ -60,7 +60,7 @@ def _node(key: NodeKey, node: NodeForecast) -> dict[str, Any]:
     named = {"program": program, "node": path, "name": name, "kind": node.kind}
     numbers = {count: list(getattr(node, count)) for count in _COUNTS}
     shared = {"shareable_tokens": node.shareable_tokens, "readers": node.readers}
-    rates = {"hit_rate": _hit_rate(node)}
+    rates = {"hit_rate": _hit_rate(node), "longest_request": list(node.longest)}
     return {**named, "source": node.source, **numbers, **shared, **rates}
 
 
@@ -135,6 +135,7 @@ def text(result: Mapping[str, Any]) -> str:
     """Tables: nodes, and the whole run."""
     unit = result["unit"]
     head = ["node", "variable", "calls", f"prompt {unit}", "shareable", "cached", "output"]
+    head.append("longest call")
     head += [f"money, {name}" for name in result["money"]]
     rows = [
         [
@@ -145,6 +146,7 @@ def text(result: Mapping[str, Any]) -> str:
             f"{node['shareable_tokens']:,}",
             range_text(node["cached_tokens"]),
             range_text(node["output_tokens"]),
+            range_text(node["longest_request"]),
             *(money_text(node["money"][name]) for name in result["money"]),
         ]
         for node in result["nodes"]

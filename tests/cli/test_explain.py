@@ -57,6 +57,9 @@ def test_json_prices_and_an_artefact(sgc_cli: Sgc, quiz: Path, tmp_path: Path) -
     assert first["money"]["m"] == [9.0, 9.0 + 2 * 8]
     assert second["money"]["m"] == [2.0, 2.0]
     assert first["hit_rate"] == [4 / 13, 4 / 13]
+    # The longer row: seven words and at most four of the answer; "Sure?" comes behind them.
+    assert first["longest_request"] == [7, 11]
+    assert second["longest_request"] == found["longest_request"] == [8, 12]
     shown = sgc_cli("explain", artefact, "--inputs", rows, "--prices", prices).out
     assert shown.splitlines()[0].endswith("money, m")
     assert shown.splitlines()[2].endswith("2.0000")

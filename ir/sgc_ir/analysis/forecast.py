@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, NamedTuple
 
 from sgc_ir.analysis.encoding import Encoding, Remembered
@@ -54,6 +55,7 @@ class NodeForecast:
         cached_tokens: prompt tokens that the best order with enough memory need not compute.
         output_tokens: of all samples.
         readers: most prompts that share a place of one of its prompts.
+        longest: prompt and output tokens, which is KV memory, of its longest call.
     """
 
     source: str
@@ -64,6 +66,7 @@ class NodeForecast:
     cached_tokens: Range = ZERO
     output_tokens: Range = ZERO
     readers: int = 0
+    longest: Range = ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ class _Sums:
             least=least,
             most=most,
             bounded=bounded,
-            longest_request=self._longest_request(keyed),
+            longest_request=self._longest_request(),
             instance_kv=self._instance_kv(keyed),
             static_prefix=_common_prefix([k.key for k in keyed]),
             row_order=self._row_order(),
@@ -230,6 +233,7 @@ class _Sums:
             if shared.readers > 1:
                 node.shareable_tokens += sum(isinstance(item, int) for item in shared.items)
                 node.readers = max(node.readers, shared.readers)
+        node.longest = _longer(node.longest, _request(found.call, found.key))
 
     # -- memory and order
 
@@ -237,20 +241,11 @@ class _Sums:
         plan = plan_rows([row_facts(instance) for instance in self.instances])
         return tuple(self.instances[place].row for place in plan.order)
 
-    def _longest_request(self, keyed: Sequence[_Keyed]) -> Range:
-        low, highs = 0, [0]
-        is_open = False
-        for found in keyed:
-            call, key = found.call, found.key
-            if call.calls_low:
-                low = max(low, sum(map(_shortest, key)) + call.tokens_low)
-            is_open = is_open or call.tokens_high is None
-            is_open = is_open or any(isinstance(i, Span) and i.high is None for i in key)
-            highs.append(sum(map(_longest, key)) + (call.tokens_high or 0))
-        return Range(low, None if is_open else max(highs))
+    def _longest_request(self) -> Range:
+        return reduce(_longer, (node.longest for node in self.nodes.values()), ZERO)
 
     def _instance_kv(self, keyed: Sequence[_Keyed]) -> Range:
-        longest = self._longest_request(keyed)
+        longest = self._longest_request()
         if longest.high is None or not all(i.bounded for i in self.instances):
             return Range(longest.low, None)
         tries: dict[int, PrefixTrie] = {}
@@ -284,6 +279,19 @@ def _longest(item: Item) -> int:
 
 def _output(call: KnownCall, length: Callable[[Item], int]) -> int:
     return call.tokens_low if length is _shortest else call.tokens_high or call.tokens_low
+
+
+def _request(call: KnownCall, key: Sequence[Item]) -> Range:
+    """Tokens of a call's prompt and output; none for certain where it may not happen."""
+    low = sum(map(_shortest, key)) + call.tokens_low if call.calls_low else 0
+    if call.tokens_high is None or any(isinstance(i, Span) and i.high is None for i in key):
+        return Range(low, None)
+    return Range(low, sum(map(_longest, key)) + call.tokens_high)
+
+
+def _longer(one: Range, other: Range) -> Range:
+    high = None if one.high is None or other.high is None else max(one.high, other.high)
+    return Range(max(one.low, other.low), high)
 
 
 def _common_prefix(keys: Sequence[Sequence[Item]]) -> int:

@@ -27,6 +27,7 @@ function costTable(row) {
     element("td", {}, planned), ran ? element("td", {}, actual ?? "") : null);
   const rows = COSTS.map(([key, name]) => line(name, row[key] ? bounds(row[key]) : "", ran && count(ran[key])));
   if (row.shareable_tokens !== undefined) rows.push(line("shareable", count(row.shareable_tokens)));
+  if (row.longest_request) rows.push(line("longest call", bounds(row.longest_request)));
   if (row.readers) rows.push(line("prompts that share", count(row.readers)));
   if (row.seconds || (ran && ran.run_seconds)) rows.push(line("part of the run", row.seconds ? bounds(row.seconds, seconds) : "", ran && ran.run_seconds !== undefined ? seconds(ran.run_seconds) : ""));
   if (ran && ran.seconds) {

@@ -18,6 +18,11 @@ const COLUMNS = isExplain ? [
   { title: "cached", ...pair("cached_tokens") },
   { title: "output", ...pair("output_tokens") },
   {
+    title: "longest call",
+    text: (row) => (row.longest_request ? bounds(row.longest_request) : ""),
+    order: (row) => (row.longest_request ? row.longest_request[1] ?? Infinity : -1),
+  },
+  {
     title: "hit rate",
     text: (row) => (row.hit_rate ? bounds([row.hit_rate[0], row.hit_rate[row.hit_rate.length - 1]], percent) : ""),
     order: (row) => ranRate(row) ?? (row.hit_rate ? row.hit_rate[row.hit_rate.length - 1] : -1),

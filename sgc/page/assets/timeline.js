@@ -106,7 +106,8 @@ function drawAxis({ context, left, width, scaleX, dim, soft }, height) {
   for (let at = Math.max(0, Math.ceil(window_.from / step) * step); at <= window_.to; at += step) {
     const x = left + (at - window_.from) * scaleX;
     const shown = at === 0 ? "0" : seconds(at / 1e6);
-    if (x + 5 + context.measureText(shown).width < width) context.fillText(shown, x + 3, 13);
+    if (x + 5 + context.measureText(shown).width > width) break;
+    context.fillText(shown, x + 3, 13);
     context.fillRect(x, 4, 1, AXIS - 6);
   }
   context.fillStyle = soft;
