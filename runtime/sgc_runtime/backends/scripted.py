@@ -43,6 +43,8 @@ class ScriptedBackend:
 
     name = "scripted"
 
+    takes_hints = False  # a test that looks at hints sets it
+
     def __init__(
         self,
         reply: Reply,

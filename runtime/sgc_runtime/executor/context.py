@@ -76,6 +76,9 @@ class RunContext:
             self.source = BackendSource.of(backend)
         self.has_backend = backend is not None
         self.defaults = defaults or RunDefaults()
+        known = self.source.backend
+        takes_hints = known is None or getattr(known, "takes_hints", False)
+        self.tells = self.defaults.hints and takes_hints  # what is known of calls to come
         self.row = row
         self.instance = next(_instances)
         self.more_tokens: int | None = None  # that calls not issued yet may generate, if known

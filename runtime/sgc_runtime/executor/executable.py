@@ -110,14 +110,14 @@ class Executable:
 
     def needs(self, defaults: SamplingParams) -> Needs:
         """What each graph and node generates and says at most."""
-        if self._needs is None or self._needs[0] is not defaults:
+        if self._needs is None or self._needs[0] != defaults:
             bound = partial(node_bound, self.program, defaults=defaults)
             self._needs = (defaults, Needs(self.program, bound))
         return self._needs[1]
 
     def lives(self, defaults: SamplingParams) -> dict[int, GraphLives]:
         """What the calls of each graph are told, by `id` of the graph."""
-        if self._lives is None or self._lives[0] is not defaults:
+        if self._lives is None or self._lives[0] != defaults:
             self._lives = (defaults, graph_lives(self.program, defaults))
         return self._lives[1]
 

@@ -88,7 +88,7 @@ def _run(
     come."""
     ctx, graph = root.ctx, executable.program.graph
     handlers = handlers_of(executable)
-    if not ctx.defaults.hints:
+    if not ctx.tells:
         return GraphRun(executable, tools, handlers, {})
     lives, needs = executable.lives(ctx.defaults.params), executable.needs(ctx.defaults.params)
     sizes = {name: size_of(value) for name, value in params.items()}

@@ -18,6 +18,7 @@ from sgc_ir.params import PARAM_NAMES, SamplingParams
 from sgc_runtime.executor.backend import Beginning, ChatTemplate
 from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.prompt import Begin, End, Part, Prompt
+from sgc_runtime.executor.token_bounds import call_bound
 
 
 class CallFacts(NamedTuple):
@@ -32,12 +33,19 @@ class StaticPrefix:
     """What the prompts of a stream begin with in every instance; `content` are its characters
     without those of the template."""
 
-    __slots__ = ("_known", "_pieces", "content")
+    __slots__ = ("_alone", "_known", "_pieces", "content")
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self.content = sum(len(piece.data) for piece in pieces if piece.kind == "text")
         self._pieces = pieces
         self._known: tuple[ChatTemplate, int] | None = None
+        self._alone: tuple[Beginning, ...] = ()
+
+    def alone(self, chars: int) -> tuple[Beginning, ...]:
+        """The only beginning of a prompt, which is made once."""
+        if chars and (not self._alone or self._alone[0].chars != chars):
+            self._alone = (Beginning(chars),)
+        return self._alone if chars else ()
 
     def chars(self, template: ChatTemplate) -> int:
         """Its length as the template renders it; 0 where that cannot be told."""
@@ -193,62 +201,62 @@ def note_said(core: Core) -> None:
         core.told_chars = chars
 
 
-class Told(NamedTuple):
-    """The fields of the same names of a `Call`."""
-
-    readers: int | None
-    next_use: int | None
-    beginnings: tuple[Beginning, ...]
-
-
 def tell(
-    core: Core, facts: CallFacts | None, template: ChatTemplate, shared_chars: int = 0
-) -> Told:
-    """Note that a call of the stream is issued, and tell what is of use of its prompt.
-
-    Args:
-        shared_chars: of the root's prompts, which later rows begin with too.
-    """
-    life = core.life
-    readers = next_use = None
-    note_said(core)
+    core: Core, params: SamplingParams, facts: CallFacts | None, template: ChatTemplate
+) -> dict[str, Any]:
+    """Note that a call of the stream is issued; the hints of its `Call`, by field."""
+    ctx, life = core.ctx, core.life
+    told: dict[str, Any] = {"beginnings": _beginnings(core, facts, template)}
+    if ctx.more_tokens is not None:
+        ctx.will_not_run(call_bound(params))
+        note_said(core)
+        told["more_tokens"] = ctx.more_tokens
+        told["more_chars"] = ctx.more_chars if ctx.more_tokens else 0
     if life is not None:
         life.less()
-    if facts is not None:
-        readers, next_use, _ = facts.hints
-        if life is not None and life.known and life.alone:
-            readers = life.calls if readers is None else min(readers, life.calls)
-        next_use = None if readers == 0 else next_use
-    return Told(readers, next_use, _beginnings(core, facts, template, shared_chars))
+    if facts is None:
+        told["fewest"] = min(params.min_tokens, params.max_tokens)
+        return told
+    (readers, next_use, _), told["fewest"], told["most"] = facts
+    if life is not None and life.known and life.alone:
+        readers = life.calls if readers is None else min(readers, life.calls)
+    told["readers"] = readers
+    if readers != 0:
+        told["next_use"] = next_use
+    return told
 
 
 def _beginnings(
-    core: Core, facts: CallFacts | None, template: ChatTemplate, shared_chars: int
+    core: Core, facts: CallFacts | None, template: ChatTemplate
 ) -> tuple[Beginning, ...]:
     prefix = core.life.prefix if core.life is not None else None
     static = prefix.chars(template) if prefix is not None else 0
+    shared = core.ctx.shared_chars
+    parent = core.forked_from
+    if parent is None:
+        if prefix is not None and shared <= static:
+            return prefix.alone(static)
+        return (Beginning(max(shared, static)),) if static or shared else ()
     forks = facts.hints.forks if facts is not None else ()
     found: list[Beginning] = []  # from the longest on
-    here, depth = core, 0
-    while (parent := here.forked_from) is not None:
-        if here.fork_chars > static:
-            at = Beginning(here.fork_chars, *_at_fork(parent, forks, depth))
-            if found and found[-1].chars == at.chars:
+    here, depth, least = core, 0, max(static, shared)
+    while parent is not None:
+        if here.fork_chars > least:
+            if found and found[-1].chars == here.fork_chars:
                 found.pop()
-            found.append(at)
-        here, depth = parent, depth + 1
-    static = max(static, shared_chars)
-    if static:
-        found = [at for at in found if at.chars > static]
-        found.append(Beginning(static))
+            found.append(_at_fork(here.fork_chars, parent.life, forks, depth))
+        here, parent, depth = parent, parent.forked_from, depth + 1
+    if least:
+        found.append(Beginning(least))
     found.reverse()
     return tuple(found)
 
 
-def _at_fork(
-    parent: Core, forks: Sequence[int | None], depth: int
-) -> tuple[int | None, int | None]:
-    life = parent.life
-    readers = max(0, life.calls) if life is not None and life.known else None
-    next_use = forks[depth] if depth < len(forks) and readers != 0 else None
-    return readers, next_use
+def _at_fork(chars: int, life: Life | None, forks: Sequence[int | None], depth: int) -> Beginning:
+    """The place where a stream forked; `life` is that of what it forked from."""
+    if life is None or not life.known:
+        return Beginning(chars, None, forks[depth] if depth < len(forks) else None)
+    # The call itself is still among those to come.
+    readers = max(0, life.calls - 1)
+    next_use = forks[depth] if depth < len(forks) and readers else None
+    return Beginning(chars, readers, next_use)

@@ -11,16 +11,14 @@ from sgc_ir.params import CallResult, SamplingParams
 from sgc_runtime.executor.answers import BadAnswer
 from sgc_runtime.executor.backend import Backend, BackendStream, Call
 from sgc_runtime.executor.cell import Cell
-from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.core import Op, StreamCore
 from sgc_runtime.executor.dispatch import call_model
 from sgc_runtime.executor.event import Event
-from sgc_runtime.executor.lifetimes import CallFacts, Told, tell
+from sgc_runtime.executor.lifetimes import CallFacts, tell
 from sgc_runtime.executor.overrides import overridden
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.scope import Order
 from sgc_runtime.executor.seeds import call_seeds
-from sgc_runtime.executor.token_bounds import call_bound
 from sgc_runtime.executor.values import meta_of, value_of
 
 
@@ -76,27 +74,18 @@ class ModelCall(Op):
         prompt.flush(backend.chat_template)
         stream = core.take_stream()
         node = self.path(core)
-        facts, told = self._facts, _NOTHING
-        if ctx.defaults.hints and getattr(backend, "takes_hints", False):
-            told = tell(core, facts, backend.chat_template, ctx.shared_chars)
-        more_tokens = _more_tokens(ctx, params)
+        hints = tell(core, params, self._facts, backend.chat_template) if ctx.tells else _NO_HINTS
         call = Call(
             node=node,
             stream=core.path,
             row=ctx.row,
             instance=ctx.instance,
-            more_tokens=more_tokens,
             params=params,
             seeds=call_seeds(params, ctx.defaults.seed, ctx.row, node),
             end_of_turn=prompt.open_turn is not None,
             on_text=self._listener(core) if ctx.stream_text else None,
             view=prompt,
-            fewest=facts.fewest if facts is not None else min(params.min_tokens, params.max_tokens),
-            most=facts.most if facts is not None else None,
-            readers=told.readers,
-            next_use=told.next_use,
-            beginnings=told.beginnings,
-            more_chars=0 if more_tokens == 0 else ctx.more_chars,
+            **hints,
         )
         ctx.spawn(self._invoke(core, stream, call), node, self)
 
@@ -170,14 +159,7 @@ class ModelCall(Op):
         self.pending.fail(error)
 
 
-_NOTHING = Told(None, None, ())
-
-
-def _more_tokens(ctx: RunContext, params: SamplingParams) -> int | None:
-    """Note that a call is issued; what the others may still generate."""
-    if ctx.more_tokens is not None:
-        ctx.more_tokens = max(0, ctx.more_tokens - call_bound(params))
-    return ctx.more_tokens
+_NO_HINTS: dict[str, Any] = {}
 
 
 def _resolved(params: Any, defaults: SamplingParams) -> SamplingParams:

@@ -109,7 +109,7 @@ class ForkPoint(Op):
     def run(self, core: StreamCore, value: Any) -> bool:
         self._prompt = core.prompt.copy() if self._open else core.prompt
         self._base = core.share()
-        if core.ctx.defaults.hints:
+        if core.ctx.tells:
             self._chars = chars_of(core)
             note_said(core)
         waiting, self._waiting = self._waiting, []

@@ -398,6 +398,8 @@ def test_tokens_of_dead_calls_are_no_longer_expected() -> None:
     expected: list[Any] = []
 
     class Watching(ScriptedBackend):
+        takes_hints = True
+
         def open(self) -> Any:
             stream = super().open()
             generate = stream.generate

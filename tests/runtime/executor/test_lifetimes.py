@@ -51,8 +51,7 @@ def run(
     """The calls in the order of their issue. No two answers are equal."""
     numbers = itertools.count()
     backend = ScriptedBackend(lambda prompt, params: f"a{next(numbers)};")
-    if takes_hints:
-        backend.takes_hints = True  # type: ignore[attr-defined]
+    backend.takes_hints = takes_hints
     stream, seen = type(backend.open()), []
     with monkeypatch.context() as patch:
 
@@ -253,6 +252,7 @@ def test_nothing_is_left_at_the_end() -> None:
 def _run_in_context(program: Program) -> tuple[RunContext, BaseException | None]:
     words = ["a", "b", "c", "ab", "bca", "stop"]
     backend = ScriptedBackend(lambda prompt, params: words[zlib.crc32(prompt.encode()) % 6])
+    backend.takes_hints = True
     tools: Any = {name: Tool(name, effect) for name, effect in TOOLS.items()}
 
     async def run_row() -> tuple[RunContext, BaseException | None]:

@@ -56,6 +56,7 @@ def test_bound_of_one_call(params: dict[str, Any], bound: int) -> None:
 def test_each_call_says_what_may_still_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Call] = []
     backend = ScriptedBackend(lambda prompt, params: "word")
+    backend.takes_hints = True
     stream = type(backend.open())
 
     def spy(name: str) -> None:
