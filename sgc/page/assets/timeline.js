@@ -6,9 +6,8 @@ const LINE_HEIGHT = 18, AXIS = 20, ROW_GAP = 6;
 const LEGEND = [["queued", "queued"], ["prefill", "prefill"], ["decode", "decode"], ["forced", "forced"],
   ["tool", "tool"], ["call", "call, no stages"], ["prepare", "prepare"], ["failed", "failed"]];
 let lines = []; // {y, title, row, first, slices}
-let window_ = { from: 0, to: 1 };
+let shownTime = { from: 0, to: 1 };
 let parts = [];
-let shownSlice = null;
 
 function drawTimeline() {
   if (!time) return;
@@ -54,7 +53,7 @@ function gutter() {
 function setWindow(from, to) {
   const all = Math.max(1, time.span), size = Math.min(all * 1.02, Math.max(10, to - from));
   const start = Math.min(Math.max(from, -0.01 * all), all * 1.01 - size);
-  window_ = { from: start, to: start + size };
+  shownTime = { from: start, to: start + size };
   redraw();
 }
 
@@ -69,7 +68,7 @@ function redraw() {
   requestAnimationFrame(() => {
     due = false;
     drawSlices();
-    drawLoad($("load"), parts, window_.from, window_.to, gutter());
+    drawLoad($("load"), parts, shownTime.from, shownTime.to, gutter());
   });
 }
 
@@ -78,9 +77,10 @@ function drawSlices() {
   $("spacer").style.height = `${Math.max(0, total - height)}px`;
   slices.style.height = `${height}px`;
   const { context, width } = sharp(slices, height);
-  const left = gutter(), scaleX = (width - left) / (window_.to - window_.from), top = lane.scrollTop;
-  const colours = Object.fromEntries([...LEGEND.map(([kind]) => kind)].map((kind) => [kind, cssColour(`--t-${kind}`)]));
-  const paint = { context, left, width, scaleX, colours, text: cssColour("--text"), dim: cssColour("--dim"), soft: cssColour("--soft"), accent: cssColour("--accent") };
+  const left = gutter(), scaleX = (width - left) / (shownTime.to - shownTime.from), top = lane.scrollTop;
+  const named = Object.fromEntries(["text", "dim", "soft", "accent"].map((name) => [name, cssColour(`--${name}`)]));
+  const colours = Object.fromEntries(LEGEND.map(([kind]) => [kind, cssColour(`--t-${kind}`)]));
+  const paint = { context, left, width, scaleX, colours, ...named };
   context.font = "11px system-ui, sans-serif";
   for (const line of visibleLines(top, height)) drawLine(paint, line, line.y - top);
   context.fillStyle = cssColour("--panel");
@@ -103,8 +103,8 @@ function visibleLines(top, height) {
 function drawAxis({ context, left, width, scaleX, dim, soft }, height) {
   const step = niceStep(90 / scaleX);
   context.fillStyle = dim;
-  for (let at = Math.max(0, Math.ceil(window_.from / step) * step); at <= window_.to; at += step) {
-    const x = left + (at - window_.from) * scaleX;
+  for (let at = Math.max(0, Math.ceil(shownTime.from / step) * step); at <= shownTime.to; at += step) {
+    const x = left + (at - shownTime.from) * scaleX;
     const shown = at === 0 ? "0" : seconds(at / 1e6);
     if (x + 5 + context.measureText(shown).width > width) break;
     context.fillText(shown, x + 3, 13);
@@ -122,14 +122,14 @@ function niceStep(least) {
 
 function drawLine(paint, line, y) {
   const { context, left, width, scaleX } = paint;
-  const at = (when) => left + (when - window_.from) * scaleX;
+  const at = (when) => left + (when - shownTime.from) * scaleX;
   if (line.first) {
     const from = Math.max(left, at(line.row.start)), to = Math.min(width, at(line.row.end));
     context.fillStyle = line.row.error ? paint.colours.failed : paint.soft;
     if (to > from) context.fillRect(from, y - 1, to - from, line.row.error ? 2 : line.row.tracks.length * LINE_HEIGHT);
   }
   let painted = -1;
-  for (let i = firstVisible(line.slices); i < line.slices.length && line.slices[i][0] < window_.to; i++) {
+  for (let i = firstVisible(line.slices); i < line.slices.length && line.slices[i][0] < shownTime.to; i++) {
     const slice = line.slices[i], x = at(slice[0]), end = Math.min(width, at(slice[0] + slice[1]));
     if (end < left || end - painted < 0.5) continue; // nothing of it would be seen
     painted = end;
@@ -144,7 +144,7 @@ function firstVisible(of) {
   let low = 0, high = of.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (of[middle][0] + of[middle][1] < window_.from) low = middle + 1;
+    if (of[middle][0] + of[middle][1] < shownTime.from) low = middle + 1;
     else high = middle;
   }
   return Math.max(0, low - 1);
@@ -152,7 +152,6 @@ function firstVisible(of) {
 
 function drawSlice({ context, left, colours, text, accent }, slice, x, end, y, at) {
   const height = LINE_HEIGHT - 3, from = Math.max(left, x), size = Math.max(1, end - from);
-  const failed = time.words[slice[4]] === "failed";
   context.fillStyle = time.words[slice[3]] === "tool" ? colours.tool : colours.call;
   if (slice.length > 9) context.fillStyle = colours.prepare;
   context.fillRect(from, y, size, height);
@@ -163,8 +162,9 @@ function drawSlice({ context, left, colours, text, accent }, slice, x, end, y, a
     context.fillStyle = colour;
     context.fillRect(start, y, stop - start, height);
   }
-  context.fillStyle = failed ? colours.failed : slice[5] >= 0 && slice[5] === chosen ? accent : "";
-  if (failed || (slice[5] >= 0 && slice[5] === chosen)) {
+  const failed = time.words[slice[4]] === "failed", isChosen = slice[5] >= 0 && slice[5] === chosen;
+  if (failed || isChosen) {
+    context.fillStyle = failed ? colours.failed : accent;
     context.fillRect(from, y + height, size, 2);
     context.fillRect(from, y - 1, size, 1);
   }
@@ -191,8 +191,8 @@ function sliceAt(event) {
   const line = visibleLines(y + lane.scrollTop - LINE_HEIGHT, LINE_HEIGHT + 1)
     .find((found) => y + lane.scrollTop >= found.y && y + lane.scrollTop < found.y + LINE_HEIGHT);
   if (!line) return null;
-  const perPixel = (window_.to - window_.from) / (box.width - gutter());
-  const when = window_.from + (x - gutter()) * perPixel;
+  const perPixel = (shownTime.to - shownTime.from) / (box.width - gutter());
+  const when = shownTime.from + (x - gutter()) * perPixel;
   for (let i = firstVisible(line.slices); i < line.slices.length; i++) {
     const slice = line.slices[i];
     if (slice[0] - perPixel > when) return null;
@@ -221,7 +221,7 @@ const touches = new Map();
 lane.addEventListener("pointerdown", (event) => {
   touches.set(event.pointerId, event.clientX);
   if (event.pointerType === "mouse" && event.button !== 0) return;
-  pull = { x: event.clientX, y: event.clientY, top: lane.scrollTop, window: window_, moved: false };
+  pull = { x: event.clientX, y: event.clientY, top: lane.scrollTop, window: shownTime, moved: false };
 });
 addEventListener("pointermove", (event) => {
   if (!pull) return;
@@ -276,12 +276,12 @@ lane.addEventListener("keydown", (event) => {
 function zoomTime(factor, x) {
   const box = lane.getBoundingClientRect();
   const share = x === undefined ? 0.5 : Math.min(1, Math.max(0, (x - box.left - gutter()) / (box.width - gutter())));
-  const size = window_.to - window_.from, at = window_.from + share * size;
+  const size = shownTime.to - shownTime.from, at = shownTime.from + share * size;
   setWindow(at - share * size * factor, at + (1 - share) * size * factor);
 }
 function moveTime(share) {
-  const shift = share * (window_.to - window_.from);
-  setWindow(window_.from + shift, window_.to + shift);
+  const shift = share * (shownTime.to - shownTime.from);
+  setWindow(shownTime.from + shift, shownTime.to + shift);
 }
 $("time-in").onclick = () => zoomTime(1 / 1.6);
 $("time-out").onclick = () => zoomTime(1.6);
