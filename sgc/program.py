@@ -17,6 +17,7 @@ from sgc_ir.errors import CompileError, InputError, SgcError, ToolError
 from sgc_runtime.executor.tools import IRREVERSIBLE
 
 if TYPE_CHECKING:
+    from sgc.breaks.report import BreakLog
     from sgc.compile import CompiledProgram
     from sgc_runtime.executor.context import RunContext
     from sgc_runtime.executor.state import FinishedState
@@ -33,6 +34,7 @@ class Program(Runnable):
         self.__doc__ = spec.fn.__doc__
         self._lock = threading.Lock()
         self._told = False
+        self.breaks: BreakLog | None = None
         self._kept: tuple[Reach, CompiledProgram | SgcError] | None = None
 
     def __repr__(self) -> str:
@@ -85,7 +87,22 @@ class Program(Runnable):
             if mode == "compiled":
                 raise compiled.with_traceback(None)
             self._tell(compiled)
+            return "mixed", self._mixed(), None
         return "interpreted", self._interpret, None
+
+    def _mixed(self) -> Execute:
+        """How to execute a row in compiled regions that Python joins."""
+        from sgc.breaks.mixed import MixedPrograms
+
+        programs = MixedPrograms()
+        self.breaks = programs.log
+
+        async def execute(
+            values: Values, ctx: RunContext, context: contextvars.Context
+        ) -> FinishedState:
+            return await programs.execute(self.spec, values, ctx, context)
+
+        return execute
 
     def _for_batch(self, rows: Sequence[Any]) -> CompiledProgram:
         compiled = self._compiled()
@@ -111,7 +128,7 @@ class Program(Runnable):
         with self._lock:
             told, self._told = self._told, True
         if not told:
-            logger.warning("%s runs interpreted: %s", self.spec.name, error)
+            logger.warning("%s is compiled in part: %s", self.spec.name, error)
 
     async def _interpret(
         self, values: Values, ctx: RunContext, context: contextvars.Context

@@ -106,7 +106,7 @@ class Job:
     def end(self) -> None:
         """After the last row: warn of deadlines and retries by names that nothing had. Those of a
         compiled program are checked before it runs."""
-        unmet = self.policies.unmet() if self.policies and self.mode == "interpreted" else ()
+        unmet = self.policies.unmet() if self.policies and self.mode != "compiled" else ()
         if unmet:
             _LOG.warning("%s: no node or tool that ran has that name", ", ".join(unmet))
 

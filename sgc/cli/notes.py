@@ -11,8 +11,8 @@ from sgc.cli.failure import one_line, say
 
 @contextmanager
 def notes_on_stderr(quiet: bool = False) -> Iterator[None]:
-    """Show warnings of the tracer, why a program runs interpreted, and what takes a while at the
-    first use; nothing when `quiet`."""
+    """Show warnings of the tracer, why a program is not compiled as a whole, and what takes a
+    while at the first use; nothing when `quiet`."""
     logger = logging.getLogger("sgc")
     level = logger.level
     logger.setLevel(logging.INFO)

@@ -42,9 +42,9 @@ def check_reordering(reorder: bool, plan: bool, mode: str) -> None:
     """Raises CommandError where `--reorder-rows` would do nothing."""
     if reorder and not plan:
         raise CommandError("--reorder-rows together with --no-plan", "drop one")
-    if reorder and mode == "interpreted":
+    if reorder and mode != "compiled":
         raise CommandError(
-            "--reorder-rows: the program runs interpreted, nothing is known of its prompts before",
+            "--reorder-rows: the program is not compiled, nothing is known of its prompts before",
             "drop it, or mend what keeps the program from being compiled",
         )
 

@@ -9,6 +9,7 @@ from typing import Any
 from sgc.cli.failure import CommandError
 from sgc_ir.errors import BackendError
 from sgc_runtime.executor.backend import Backend
+from sgc_runtime.executor.merges import Merges
 
 
 def recording(backend: Backend, path: Path, append: bool) -> Backend:
@@ -35,3 +36,12 @@ def replaying(path: Path, backend: str | None, engine: Mapping[str, Any]) -> Bac
         return ReplayBackend(path)
     except BackendError as error:
         raise CommandError(str(error), "give a file that --record wrote") from error
+
+
+def merging(backend: Backend, merges: Merges | None) -> Backend:
+    """`backend`, below which equal calls run once where `merges` are wanted."""
+    if merges is None:
+        return backend
+    from sgc_runtime.backends.merging import MergingBackend
+
+    return MergingBackend(backend, merges)

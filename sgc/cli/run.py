@@ -91,6 +91,12 @@ from sgc.settings import RunSettings
     "however far apart they stand; the output keeps the order of the input. Holds all rows in "
     "memory.",
 )
+@click.option(
+    "--explain-breaks",
+    is_flag=True,
+    help="Say at the end which statements Python has run because they are not compiled, how often "
+    "and why; the parts around them run compiled.",
+)
 @click.option("--full-text", is_flag=True, help="Add text and messages to each output row.")
 @quiet_option("No progress, no notes, no closing table.")
 @debug_option

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,10 +59,11 @@ def params_of(program: Runnable) -> tuple[Param, ...]:
 
 
 def settle_mode(program: Runnable, mode: str) -> tuple[Runnable, str]:
-    """What runs in mode `auto`, `compiled` or `interpreted`, and in which of the last two.
+    """What runs in mode `auto`, `compiled` or `interpreted`, and in which of them.
 
-    Compiles a program once, so that it is known before the run whether a model is needed. Raises
-    CompileError for a refused program in mode `compiled`.
+    Compiles a program once, so that it is known before the run whether a model is needed; one
+    that is refused runs in compiled parts, in mode `auto`. Raises CompileError for a refused
+    program in mode `compiled`.
     """
     from sgc.program import Program
 
@@ -71,11 +71,10 @@ def settle_mode(program: Runnable, mode: str) -> tuple[Runnable, str]:
         return program, mode
     try:
         return program.compile(), "compiled"
-    except CompileError as error:
+    except CompileError:
         if mode == "compiled":
             raise
-        logging.getLogger("sgc").warning("%s runs interpreted: %s", program.name, error)
-        return program, "interpreted"
+        return program, mode
 
 
 def needs_model(program: Runnable) -> bool:

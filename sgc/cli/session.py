@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.cli.backend import choose_backend, fetch, load
 from sgc.cli.batch import RowBatch
+from sgc.cli.breaks import node_counts, say_breaks
 from sgc.cli.failure import FAILED, OK, CommandError, say
 from sgc.cli.fingerprint import fingerprint
 from sgc.cli.inputs import Inputs, Row
@@ -32,7 +33,7 @@ from sgc.cli.planned import check_reordering, count_and_common, in_plan_order
 from sgc.cli.profile import profile_path, report
 from sgc.cli.programs import load_module, split_name
 from sgc.cli.progress import Display, FailureNotes, make_display
-from sgc.cli.recording import recording, replaying
+from sgc.cli.recording import merging, recording, replaying
 from sgc.cli.records import failed_record, record_of, unavailable
 from sgc.cli.resuming import (
     JournalOptions,
@@ -84,6 +85,7 @@ class Request:
     profile: bool
     journal: JournalOptions
     no_reorder: bool = False
+    explain_breaks: bool = False
     reorder_rows: bool = False
 
 
@@ -101,15 +103,15 @@ def run_session(request: Request) -> int:
         merges = Merges() if request.settings.get("merge") else None
         backend = _backend(request, merges)
         program, mode = settle_mode(program, request.settings.get("mode", "auto"))
-        check_reordering(request.reorder_rows, request.settings.get("plan", True), mode)
         settings = {**request.settings, "mode": mode, "backend": backend, "merge": None}
         job = replace(program.job(settings), merges=merges)  # the backend merges already
+        check_reordering(request.reorder_rows, request.settings.get("plan", True), job.mode)
         if needs_model(program):
             fetch(backend, request.quiet)
         journal = _open_journal(request, program, job, backend)
         trace = None
         try:
-            trace = _open_trace(request, program, mode)
+            trace = _open_trace(request, program, job.mode)
             left = total if journal is None else _left(total, journal, request.quiet)
             has_calls = needs_model(program) and left != 0
             load_seconds = _load(backend, request.quiet) if has_calls else 0.0
@@ -135,20 +137,12 @@ def _backend(request: Request, merges: Merges | None) -> Backend:
             )
         if request.profile:
             raise CommandError("--profile together with --replay", "drop one: no step is computed")
-        return _merging(replaying(request.replay, request.backend, request.engine), merges)
+        return merging(replaying(request.replay, request.backend, request.engine), merges)
     backend = choose_backend(request.backend, request.engine, request.profile)
-    backend = _merging(backend, merges)  # below the record, which holds the call of each row
+    backend = merging(backend, merges)  # below the record, which holds the call of each row
     if request.record is None:
         return backend
     return recording(backend, request.record, append=request.journal.resume)
-
-
-def _merging(backend: Backend, merges: Merges | None) -> Backend:
-    if merges is None:
-        return backend
-    from sgc_runtime.backends.merging import MergingBackend
-
-    return MergingBackend(backend, merges)
 
 
 def _open_journal(
@@ -288,6 +282,7 @@ class _Session:
         if self._journal is None or not self._journal.resumed:  # else other nodes ran before
             self._job.end()
         self._write_stats()
+        say_breaks(self._request.explain_breaks, self._program, self._job)
         self._report_profile()
         return FAILED if self._tally.failed else OK
 
@@ -393,6 +388,7 @@ class _Session:
 
     def _write_stats(self) -> None:
         if self._request.stats is not None:
-            text = json.dumps(self._tally.stats(self._backend.stats()), indent=2) + "\n"
+            nodes = node_counts(self._program, self._job, self._tally.nodes.started)
+            text = json.dumps(self._tally.stats(self._backend.stats()) | nodes, indent=2) + "\n"
             with writing(self._request.stats):
                 write_atomically(self._request.stats, text.encode())

@@ -70,11 +70,26 @@ class Body:
         self._streams += streams
         return streams
 
+    @property
+    def stream(self) -> Stream:
+        """The stream whose body runs now."""
+        return self._stream
+
+    def body_of(self, spec: ProgramSpec, stream: Stream) -> Body:
+        """The driver of a sub-program."""
+        return Body(self.ctx, spec, stream)
+
+    def run_function(
+        self, spec: ProgramSpec, state: ProgramState, values: Mapping[str, Any]
+    ) -> Any:
+        """Run the function of a program; gives its return value."""
+        return spec.fn(state, **values)
+
     def _run(self, values: Mapping[str, Any]) -> Any:
         state = ProgramState(self, self.root)
         try:
             with driving(self):
-                value = self.spec.fn(state, **values)
+                value = self.run_function(self.spec, state, values)
             self.bridge.go_on()
             check_value(value, self.spec)
         except BaseException as error:
@@ -116,7 +131,7 @@ class Body:
         context, caller = contextvars.copy_context(), self._stream
 
         def start() -> Handle:
-            sub = Body(self.ctx, spec, caller.sub_program(spec.name))
+            sub = self.body_of(spec, caller.sub_program(spec.name))
             self._subs.append(sub)
             return Handle(sub, sub.start(values, context))
 
@@ -132,7 +147,7 @@ class Body:
         values = spec.arguments(args, kwargs)
         before, self._stream = self._stream, state._stream
         try:
-            return spec.fn(state, **values)
+            return self.run_function(spec, state, values)
         finally:
             self._stream = before
 

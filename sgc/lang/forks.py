@@ -21,6 +21,8 @@ class ForkGroup:
         self._parent = parent
         self._branches = tuple(branches)
         self._joined = False
+        for branch in branches:
+            branch._group = self
 
     def __len__(self) -> int:
         return len(self._branches)

@@ -22,13 +22,21 @@ async def interpret(
     The row ends when its body, its sub-programs and all of their streams have ended. Its error is
     in the state. Cancelling stops the row; a body that computes ends at its next primitive.
     """
-    ctx.stream_text = True  # the body may ask for `s.stream("v")` at any time
     root = Stream(ctx)
-    done = await ctx.run_to_end(lambda: Body(ctx, spec, root).start(values, context))
-    return _finished(root, done, ctx)
+    return await run_body(Body(ctx, spec, root), values, context, "interpreted")
 
 
-def _finished(root: Stream, done: Cell, ctx: RunContext) -> FinishedState:
+async def run_body(
+    body: Body, values: Mapping[str, Any], context: contextvars.Context, mode: str
+) -> FinishedState:
+    """Run the body of a row to its end; gives the row's state, which names `mode`."""
+    ctx = body.ctx
+    ctx.stream_text = True  # the body may ask for `s.stream("v")` at any time
+    done = await ctx.run_to_end(lambda: body.start(values, context))
+    return _finished(body.root, done, ctx, mode)
+
+
+def _finished(root: Stream, done: Cell, ctx: RunContext, mode: str) -> FinishedState:
     error = ctx.first_error() or done.error
     value = finished(done.value) if error is None else None
-    return FinishedState(root, value=value, error=error, mode="interpreted")
+    return FinishedState(root, value=value, error=error, mode=mode)

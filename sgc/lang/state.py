@@ -35,6 +35,7 @@ class ProgramState:
         self._role = role
         self._joined = False
         self._has_item = False
+        self._group: ForkGroup | None = None  # the fork of which it is a branch
 
     # -- appending --------------------------------------------------------------------------
 

@@ -89,7 +89,7 @@ def _compile(fn: FunctionType, kept: str | None, first_line: int) -> CodeType:
     code = fn.__code__
     source = find_source(fn, kept, first_line)
     rewriter = StatementRewriter(
-        code.co_filename, frozenset(code.co_freevars), _owner_class(fn.__qualname__)
+        code.co_filename, frozenset(code.co_freevars), owner_class(fn.__qualname__)
     )
     native = rewriter.define(source.node, "$native")
     arguments = emit.no_arguments()
@@ -97,14 +97,14 @@ def _compile(fn: FunctionType, kept: str | None, first_line: int) -> CodeType:
     body = [native, emit.give(emit.load("$native"), native)]
     factory = emit.function(_FACTORY, arguments, body, native)
     module = ast.fix_missing_locations(ast.Module([factory], []))
-    _keep_first_lines(module)
+    keep_first_lines(module)
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True)
     made = next(c for c in compiled.co_consts if isinstance(c, CodeType))
     register_code(made, source.text)
     return made
 
 
-def _keep_first_lines(module: ast.Module) -> None:
+def keep_first_lines(module: ast.Module) -> None:
     """Let calls of the runtime stand on the first line of what they replace: Python puts a method
     call on the line where the method's name ends."""
     for node in ast.walk(module):
@@ -114,6 +114,6 @@ def _keep_first_lines(module: ast.Module) -> None:
                 part.col_offset = part.end_col_offset = node.col_offset
 
 
-def _owner_class(qualname: str) -> str | None:
+def owner_class(qualname: str) -> str | None:
     parts = qualname.split(".")
     return parts[-2] if len(parts) > 1 and parts[-2] != "<locals>" else None

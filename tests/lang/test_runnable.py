@@ -235,7 +235,7 @@ def test_equal_seeds_repeat_and_others_do_not():
     assert seeds[0] == seeds[1] != seeds[2]
 
 
-def test_auto_mode_says_once_why_it_interprets(caplog):
+def test_auto_mode_says_once_why_it_is_not_compiled(caplog):
     @sgc.function
     def program(s, flag):
         if isinstance(flag, int) and flag:
@@ -244,10 +244,10 @@ def test_auto_mode_says_once_why_it_interprets(caplog):
 
     with caplog.at_level(logging.WARNING, logger="sgc"):
         states = [program.run(True), program.run(False)]
-    assert [state.mode for state in states] == ["interpreted", "interpreted"]
+    assert [state.mode for state in states] == ["mixed", "mixed"]
     assert [state.value for state in states] == ["yes", ""]
     (record,) = caplog.records
-    assert "program runs interpreted" in record.getMessage()
+    assert "program is compiled in part" in record.getMessage()
     assert shown_file(__file__) in record.getMessage()
     with pytest.raises(sgc.CompileError):
         program.run(True, mode="compiled")

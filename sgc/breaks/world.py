@@ -1,0 +1,206 @@
+"""What a body holds when a region begins, as the tracer sees it, and what it holds afterwards.
+
+Between regions locals and containers hold states, forks and handles of the row that runs; in a
+region they hold the tracer's. `World` changes one for the other, in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sgc.breaks.handles import RegionHandle
+from sgc.lang.body import Body
+from sgc.lang.forks import ForkGroup
+from sgc.lang.handle import Handle
+from sgc.lang.state import ProgramState
+from sgc.trace.containers import put_content
+from sgc.trace.context import Trace
+from sgc.trace.counts import Count
+from sgc.trace.entries import Written
+from sgc.trace.env import Env
+from sgc.trace.forks import StaticForks
+from sgc.trace.form import UNKNOWN, Form
+from sgc.trace.handle import TracedHandle
+from sgc.trace.region import Region
+from sgc.trace.snapshot import contents
+from sgc.trace.state import TracedState
+from sgc.trace.stream import Stream as TracedStream
+from sgc.trace.symbol import Poison, Symbol
+from sgc_ir.graph import ROOT_STREAM, Param, Ref
+from sgc_ir.ops import Op
+from sgc_runtime.executor.pending import Pending
+from sgc_runtime.executor.region_run import family_of
+from sgc_runtime.executor.stream import Stream
+
+_LIVE = (ProgramState, ForkGroup, RegionHandle, Handle)
+_KINDS = ("g", "f", "c")
+_SCALARS = {str: Form("str"), int: Form("int"), float: Form("num"), bool: Form("bool")}
+_FOREIGN_HANDLE = "the sub-program of this handle was called by a statement that Python ran"
+
+
+class World:
+    """Attributes:
+    params: name -> what the region's graph is given.
+    live: id of an object of the tracer -> (it, what it stands for).
+    streams: the tracer's streams, with those that they stand for.
+    before: containers that there were, by id, with their contents.
+    """
+
+    def __init__(self, body: Body, trace: Trace, region: Region) -> None:
+        self.params: dict[str, Any] = {}
+        self.live: dict[int, tuple[Any, Any]] = {}
+        self.before: dict[int, tuple[Any, Any]] = {}
+        self.streams: list[tuple[TracedStream, Stream]] = []
+        self._items: set[int] | None = None
+        self._body, self._trace, self._region = body, trace, region
+        self._traced: dict[int, tuple[Any, Any]] = {}  # by the id of the live object
+        self._stream_of: dict[int, TracedStream] = {}  # by the id of the live stream
+        self._pendings: dict[int, tuple[Pending, Written]] = {}
+
+    def enter(self, env: Env, reached: Iterable[Any]) -> None:
+        """Put the tracer's objects into `env` and all that it, or what else is reached, holds."""
+        self._open(self._body.stream, ROOT_STREAM, "the stream", None)
+        self.before = contents([env, *reached])
+        for container, content in self.before.values():
+            changed = mapped(content, self._change)
+            if changed is not None:
+                put_content(container, changed)
+        self._read_streams()
+
+    def was_there(self, value: Any) -> bool:
+        """Whether an object stood in a container when the region began."""
+        if self._items is None:
+            items = (c.values() if isinstance(c, dict) else c for _, c in self.before.values())
+            self._items = {id(item) for one in items for item in in_tuples(one)}
+        return id(value) in self._items or id(value) in self.live
+
+    def root(self) -> TracedStream:
+        """The stream whose body runs."""
+        return self._stream_of[id(self._body.stream)]
+
+    # -- live -> traced
+
+    def _change(self, value: Any) -> Any:
+        if not isinstance(value, _LIVE):
+            return value
+        found = self._traced.get(id(value))
+        if found is None:
+            made = self._made(value)
+            found = self._traced.setdefault(id(value), (value, made))
+            self.live[id(found[1])] = (found[1], value)
+        return found[1]
+
+    def _made(self, value: Any) -> Any:
+        if isinstance(value, ProgramState):
+            return self._state(value)
+        if isinstance(value, ForkGroup):
+            return self._forks(value)
+        if isinstance(value, RegionHandle):
+            symbol = self._argument(value.handle, Form("handle", target=value.callee))
+            return TracedHandle(self._trace, symbol)
+        return Poison(_FOREIGN_HANDLE)
+
+    def _state(self, value: ProgramState) -> Any:
+        group = value._group
+        if group is not None and id(group) not in self._traced:
+            self._change(group)  # makes its branches, this one among them
+        known = self._traced.get(id(value))
+        if known is not None:
+            return known[1]
+        at = None
+        if id(value._stream) not in self._stream_of:
+            at = self._argument(value._stream).node
+        return self._traced_state(value, at)
+
+    def _traced_state(self, value: ProgramState, opener: int | None) -> TracedState:
+        stream = self._stream_of.get(id(value._stream))
+        if stream is None:
+            assert opener is not None, "a stream that nothing opens"
+            stream = self._open(value._stream, opener, "this branch", value)
+        stream.role, stream.is_joined = value._role, value._joined
+        if not value._has_item:
+            return TracedState(stream)
+        return TracedState(stream, value._stream.item)
+
+    def _forks(self, group: ForkGroup) -> StaticForks:
+        parent = self._change(group._parent)
+        streams = [branch._stream for branch in group._branches]
+        fork = self._argument(family_of(streams)).node
+        branches = []
+        for index, branch in enumerate(group._branches):
+            attrs = {"fork": Ref(fork), "index": index}
+            opener = self._region.add(Op.GET_FORK_ITEM, attrs, ROOT_STREAM, self._region.place)
+            state = self._traced_state(branch, opener)
+            self._traced[id(branch)] = (branch, state)
+            self.live[id(state)] = (state, branch)
+            branches.append(state)
+        made = StaticForks(parent.stream_, fork, branches)
+        made._region, made._is_joined = self._region, group._joined
+        return made
+
+    def _open(
+        self, live: Stream, opener: int, label: str, state: ProgramState | None
+    ) -> TracedStream:
+        stream = TracedStream(self._trace, self._region, opener, label)
+        self._stream_of[id(live)] = stream
+        self.streams.append((stream, live))
+        return stream
+
+    def _argument(self, value: Any, form: Form = UNKNOWN) -> Symbol:
+        name = f"live{len(self.params)}"
+        self.params[name] = value
+        return self._region.argument(Param(name), form)
+
+    def _read_streams(self) -> None:
+        for stream, live in self.streams:
+            counts = zip(_KINDS, live._counts, strict=True)
+            stream.counts = {kind: Count.of(number) for kind, number in counts}
+            stream.unnamed = live._unnamed
+            for name, pending in live.variables.items():
+                stream.variables[name] = self._entry(pending)
+            known = stream.variables
+            stream.inherited = {n: known[n] for n in live.inherited if n in known}
+
+    def _entry(self, pending: Pending) -> Written:
+        found = self._pendings.get(id(pending))
+        if found is None:
+            cell = pending.value
+            form = _SCALARS.get(type(cell.value), UNKNOWN) if cell.done else UNKNOWN
+            symbol = self._argument(pending, form)
+            self._region.writers.add(symbol.node)
+            entry = Written(self._region, symbol.node, form)
+            found = self._pendings[id(pending)] = (pending, entry)
+        return found[1]
+
+
+def mapped(content: Any, change: Callable[[Any], Any]) -> Any:
+    """A container's content with `change` done to each item, in tuples too; None for no change."""
+    if isinstance(content, dict):
+        made = {key: changed_item(value, change) for key, value in content.items()}
+        return made if any(made[k] is not v for k, v in content.items()) else None
+    items = [changed_item(value, change) for value in content]
+    return items if any(map(_differs, items, content)) else None
+
+
+def _differs(a: Any, b: Any) -> bool:
+    return a is not b
+
+
+def changed_item(value: Any, change: Callable[[Any], Any]) -> Any:
+    """`value` changed; a tuple with its items changed, itself where none differs."""
+    if type(value) is not tuple and not (isinstance(value, tuple) and hasattr(value, "_fields")):
+        return change(value)
+    items = [changed_item(item, change) for item in value]
+    if not any(map(_differs, items, value)):
+        return value
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+
+
+def in_tuples(values: Iterable[Any]) -> Iterable[Any]:
+    """The values, and those inside of tuples among them."""
+    for value in values:
+        if isinstance(value, tuple):
+            yield from in_tuples(value)
+        else:
+            yield value
