@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -38,10 +38,14 @@ class ServedCall:
     Attributes:
         prompt: ids.
         made: prompt and what decode or scoring put behind it, as far as its KV was computed.
+        waited: prompt tokens that were computed for others between its arrival and its begin.
+        older: requests that waited when it came.
     """
 
     prompt: Ids
     made: Ids
+    waited: int = 0
+    older: int = 0
 
 
 class TracedCore(EngineCore):
@@ -60,21 +64,30 @@ class TracedCore(EngineCore):
         self.served: list[ServedCall] = []
         self.longest = 0
         self._places: dict[Request, int] = {}
+        self._came: dict[Request, tuple[int, int]] = {}  # the clock then, and how many waited
+
+    def _queue(self, requests: Sequence[Request]) -> None:
+        clock, older = self.scheduler.admission.turns.clock, len(self.scheduler.waiting)
+        for number, request in enumerate(requests):
+            self._came[request] = clock, older + number
+        super()._queue(requests)
 
     def _count_prompt(self, request: Request) -> None:
         super()._count_prompt(request)
         if request.call_prompt:
             prompt = request.tokens[: request.call_prompt].copy()
             self._places[request] = len(self.served)
-            self.served.append(ServedCall(prompt, prompt))
+            since, older = self._came.pop(request)
+            waited = self.scheduler.admission.turns.clock - since
+            self.served.append(ServedCall(prompt, prompt, waited, older))
         self.longest = max(self.longest, request.num_target + request.num_growth)
 
     def _end(self, request: Request, num_kept: int, complete: bool = True) -> None:
         place = self._places.pop(request, None)
         if place is not None:
-            prompt = self.served[place].prompt
-            made = request.tokens[: max(num_kept, len(prompt))].copy()
-            self.served[place] = ServedCall(prompt, made)
+            call = self.served[place]
+            made = request.tokens[: max(num_kept, len(call.prompt))].copy()
+            self.served[place] = replace(call, made=made)
             self.finder.made(made, request.instance)
         super()._end(request, num_kept, complete)
 
