@@ -28,7 +28,7 @@ def race(s, name: str):
 
 
 class Sides:
-    """A backend on which one side takes twenty seconds, and in which prompts can be made to fail."""
+    """A backend on which one side takes twenty seconds, and prompts can be made to fail."""
 
     def __init__(self) -> None:
         self.slow, self.broken = "left", ""

@@ -1,6 +1,6 @@
 """`sgc.first`: who is chosen, what becomes of the others, and compiled as interpreted.
 
-Those that shall lose take twenty seconds, so that a test which waited for one would not end in time.
+Those that shall lose take twenty seconds, so that a test which waits for one does not end in time.
 """
 
 from __future__ import annotations

@@ -15,17 +15,22 @@ from sgc_ir.ops import Op
 from sgc_ir.render import render
 
 EXPECTED = {
+    "best_slogan",
     "character_json",
     "character_schema",
     "essay_judge",
     "extract_fields",
     "few_shot_qa",
+    "first_hints",
     "generative_agents",
     "multi_doc_qa",
     "multi_turn_chat",
     "rag_answer",
     "react_replay",
+    "review_digest",
+    "running_summary",
     "self_consistency",
+    "short_headline",
     "skeleton_tips",
     "tree_of_thought",
 }
