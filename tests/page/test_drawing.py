@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +12,29 @@ from hypothesis import strategies as st
 from support.gallery import NAMES, load_program
 from support.random_control import random_program
 
+from sgc.cli.graphs import load_graph
 from sgc.page.drawing import place, shown_boxes
 from sgc.page.nodes import node_data
 from sgc_ir.graph import Program
 from sgc_ir.ops import Op
 
 CALLS = (Op.GEN, Op.SELECT, Op.CALL, Op.SUB_PROGRAM, Op.BRANCH, Op.FORK, Op.JOIN)
+
+COUNTED = """
+import sgc
+
+
+@sgc.function
+def counted(s, q: str):
+    s += q + sgc.select("kind", ["yes", "no"])
+    if s["kind"] == "yes":
+        s += "why?" + sgc.gen("why", max_tokens=9)
+    s += sgc.gen("end", max_tokens=4)
+    for _ in s.loop(max=3):
+        s += sgc.gen("more", max_tokens=4)
+        if s["more"] == "stop":
+            break
+"""
 
 
 def check(graphs: Program) -> None:
@@ -59,6 +77,23 @@ def touches(
 @pytest.mark.parametrize("name", NAMES)
 def test_programs_of_the_gallery(name: str) -> None:
     check(load_program(name).compile().graph)
+
+
+def test_numbers_of_calls_are_no_part_of_the_picture(tmp_path: Path) -> None:
+    """Behind a branch the run decides which call is the how many-th."""
+    path = tmp_path / "counted.py"
+    path.write_text(COUNTED)
+    graphs = load_graph(f"{path}:counted")
+    check(graphs)
+    (box,), shown = shown_boxes(graphs)
+    labels = [" ".join(found.item.lines) for found in shown]
+    assert not [label for label in labels if "%" in label or "+" in label]
+    branch = next(found.item.node.id for found in shown if found.item.node.op is Op.BRANCH)
+    targets = {edge.target for edge in box.edges if edge.source == branch}
+    assert [box.items[at].lines[0] for at in sorted(targets)] == [
+        "why?",
+        "return None",
+    ]  # which gives `why` if there is one
 
 
 @settings(max_examples=25, deadline=None)

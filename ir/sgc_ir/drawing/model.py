@@ -7,13 +7,14 @@ texts, calls, forks and loops with an effect are items.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sgc_ir.drawing.labels import node_lines
 from sgc_ir.drawing.values import View, body_view
 from sgc_ir.drawing.words import shorten, visible
-from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Program, Token, iter_refs
+from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Program, Ref, Token, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.paths import captured_forks, node_path, stream_paths
 from sgc_ir.textform.printer import value_text
@@ -128,6 +129,7 @@ def _inlined(graph: Graph) -> set[int]:
     """Nodes that are no items: values that stand in the label of whoever uses them, branches
     that are only read."""
     used = {ref.node for node in graph.nodes for ref in node.refs()}
+    used |= _counters(graph)
     streams = {node.stream for node in graph.nodes}
     return {
         node.id
@@ -135,6 +137,21 @@ def _inlined(graph: Graph) -> set[int]:
         if (_is_value(node) and (node.id in used or node.op in _UNSHOWN))
         or (node.op is Op.GET_FORK_ITEM and node.id not in streams and node.id in used)
     }
+
+
+def _counters(graph: Graph) -> set[int]:
+    """Sums of numbers that stand in the graph: how many calls a stream has made on its path."""
+    found: set[int] = set()
+    for node in graph.nodes:
+        parts: Sequence[Any] = ()
+        if node.op is Op.MERGE:
+            parts = node.attrs["values"]
+        elif node.op is Op.EXPR and node.attrs["fn"] == "+":
+            parts = node.attrs["args"]
+        numbers = (p.node in found if isinstance(p, Ref) else type(p) is int for p in parts)
+        if parts and all(numbers):
+            found.add(node.id)
+    return found
 
 
 def _is_value(node: Node) -> bool:
