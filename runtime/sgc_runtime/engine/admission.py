@@ -65,14 +65,16 @@ class _Round:
     def over(self) -> bool:
         return self.budget.tokens <= 0 or self.places <= 0
 
-    def is_safe(self, available: int, request: Request, missing: int) -> bool:
-        """Whether all in flight can end, with a request that lacks `missing` tokens, for which and
-        for the rest `available` slots are left."""
-        largest = max(self._largest, request.num_growth)
-        if available - missing >= largest:
+    @property
+    def num_in_flight(self) -> int:
+        return len(self._flight)
+
+    def is_safe(self, room: int, request: Request, holds: int) -> bool:
+        """Whether all in flight can end, with a request that holds so many slots, and `room` slots
+        beside them."""
+        if room >= max(self._largest, request.num_growth):
             return True
-        needs = [*map(need_of, self._flight), (request.num_growth, missing)]
-        return is_safe(available - missing, needs)
+        return is_safe(room, [*map(need_of, self._flight), (request.num_growth, holds)])
 
     @cached_property
     def _largest(self) -> int:
@@ -165,11 +167,11 @@ class Admission:
             return None
         if len(prefilling) + len(running) >= self._config.max_running:
             return None
-        tokens = min(budget.tokens, self._config.ahead_tokens) if running else budget.tokens
-        needed = sum(r.num_needed for r in prefilling) + sum(r.num_needed for r in running)
-        room = self._cache.available - self._cache.held - needed
+        in_flight = [*prefilling, *running]
+        tokens = min(budget.tokens, self._config.ahead_tokens) if in_flight else budget.tokens
+        needed = sum(request.num_needed for request in in_flight)
         prefixes = PrefixesInFlight(prefilling, self._cache.enabled)
-        return self.ahead.next(tokens, room, prefixes)
+        return self.ahead.next(tokens, needed, prefixes)
 
     def unshare(self) -> None:
         """Nothing of the step was computed: what it put ahead into the tree leaves it. All that
@@ -261,22 +263,27 @@ class Admission:
     def _fits(self, request: Request, missing: int, step: _Round, called: bool) -> bool:
         if self._alone:
             return True
-        own = missing
-        growth = request.num_growth + step.growth
+        room = self._cache.available - missing
+        left = room - ceil(self.reserve * (request.num_growth + step.growth))
         if not called:
-            missing += step.ahead
-            held = self._cache.held
-            if self._hints:
-                missing += held
+            left -= step.ahead
+            held = self._cache.held if self._hints else 0
             if self._claims and self.instances.cohort_of(request) is None:
                 later = self.instances.growth + (request.more_tokens or 0)
-                missing += ceil(self._claims * later)
-                missing += self.instances.claimed(self._cache.evictable - held)
-        if missing + ceil(self.reserve * growth) > self._cache.available:
+                left -= ceil(self._claims * later)
+                left -= held + self.instances.claimed(self._cache.evictable - held)
+            elif left >= 0 and left < held and not self._pays(request, held - left, step):
+                return False
+        if left < 0:
             return False
-        if not self._hints:
-            return True
-        return step.is_safe(self._cache.available, request, own)
+        return not self._hints or step.is_safe(room, request, missing)
+
+    def _pays(self, request: Request, lost: int, step: _Round) -> bool:
+        """Whether a request is to begin though `lost` tokens that others read again will be
+        computed anew for it: one row more saves steps, the fewer rows there are the more."""
+        rows = step.num_in_flight
+        tokens = max(1.0, self.reserve * request.num_growth)
+        return lost * rows < tokens * self._config.step_tokens
 
     def _leave_queue(self, request: Request, clock: int) -> None:
         self.waiting.remove(request, served=True)

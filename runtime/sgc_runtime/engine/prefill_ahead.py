@@ -20,7 +20,6 @@ import numpy as np
 from sgc_runtime.cache.prefix_cache import PrefixCache
 from sgc_runtime.cache.radix_tree import Ids, Node
 from sgc_runtime.engine.request import Outcome, Prefix, Request, State
-from sgc_runtime.engine.request_memory import lock_prefix
 from sgc_runtime.engine.sharing import PrefixesInFlight
 
 _MOST_JOBS = 4_096
@@ -67,13 +66,13 @@ class PrefillAhead:
             if len(self._jobs) > _MOST_JOBS:
                 self._jobs.popitem(last=False)
 
-    def next(self, tokens: int, room: int, prefixes: PrefixesInFlight) -> Request | None:
+    def next(self, tokens: int, needed: int, prefixes: PrefixesInFlight) -> Request | None:
         """A piece of the oldest job as a request with slots, to be computed from `num_computed` to
         `num_slots` and then to be taken to `computed`; None where there is nothing to do.
 
         Args:
             tokens: at most so many.
-            room: slots that may be taken.
+            needed: slots that those in flight may still take.
             prefixes: what requests compute themselves.
         """
         for job in list(self._jobs):
@@ -84,28 +83,30 @@ class PrefillAhead:
             if hold is not None:
                 start = self._cache.climb(hold.node, hold.length)
             node, matched = self._cache.find(job.ids[:-1], start)
-            count = min(len(job.ids) - 1 - matched, tokens, room)
             if matched >= len(job.ids) - 1:
                 del self._jobs[job]
-            elif count > 0:
-                request = Request(job.ids, on_done=partial(self._failed, job))
-                if prefixes.leader(request, node, matched) is None:
-                    return self._begin(request, node, matched, count)
+                continue
+            request = Request(job.ids, on_done=partial(self._failed, job))
+            if prefixes.leader(request, node, matched) is None:
+                return self._begin(request, self._cache.reach(node, matched), tokens, needed)
         return None
 
     def _failed(self, job: AheadJob, request: Request, outcome: Outcome) -> None:
         self._jobs.pop(job, None)
 
-    def _begin(self, request: Request, node: Node, matched: int, count: int) -> Request | None:
-        request.is_ahead = True
-        node = lock_prefix(self._cache, request, node, matched)
-        slots = self._cache.alloc(count)
+    def _begin(self, request: Request, node: Node, tokens: int, needed: int) -> Request | None:
+        cache, request.is_ahead = self._cache, True
+        cache.lock(node, user=None)
+        # What the job has already is locked: it does not push itself out.
+        room = cache.available - cache.held - needed
+        count = min(len(request.tokens) - 1 - node.end, tokens, room)
+        slots = cache.alloc(count) if count > 0 else None
         if slots is None:
-            self._cache.unlock(node)
+            cache.unlock(node)
             return None
         end = node.end + count
         request.node, request.num_matched = node, node.end
-        request.slots[:end] = np.concatenate([self._cache.path_slots(node), slots])
+        request.slots[:end] = np.concatenate([cache.path_slots(node), slots])
         request.num_slots, request.num_computed = end, node.end
         request.state = State.PREFILLING
         self.num_tokens += count
