@@ -38,7 +38,7 @@ function costTable(row) {
 
 function showDetails(number) {
   if (number < 0) {
-    const hint = "Choose a node, in the picture or in the table, to see its source, text" + (isExplain ? " and costs." : ".");
+    const hint = `Choose a node, in the picture or in the table, to see its source${isExplain ? ", text and costs" : " and text"}.`;
     return details.replaceChildren(element("p", { class: "empty" }, hint));
   }
   const node = data.nodes[number];
