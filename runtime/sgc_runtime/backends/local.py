@@ -199,12 +199,15 @@ class LocalStream:
         from sgc_runtime.engine.prefill_ahead import AheadJob
 
         self._drop_ahead()
+        if len(loaded.engine.core.scheduler.waiting):
+            return  # there is something else to do, for longer than the hint is likely to hold
         tokens = self._tokens.fork()
         tokens.append([Text(text, control) for text, control in ahead])
         with contextlib.suppress(BackendError):  # nothing to go on from: there is nothing to do
             ids = tokens.resolve(loaded.seams)
-            self._ahead = AheadJob(ids, tokens.prefix)
-            loaded.engine.compute_ahead(self._ahead)
+            if len(ids) <= loaded.max_positions:
+                self._ahead = AheadJob(ids, tokens.prefix)
+                loaded.engine.compute_ahead(self._ahead)
 
     def _drop_ahead(self) -> None:
         """What was to be computed ahead comes now, or never."""

@@ -8,7 +8,10 @@ longest is called: until it is admitted nobody else is, and the order goes on fr
     (older + returns + 1) * (interval + pool) + pool
 
 since its arrival, with `older` the requests that waited when it came, `returns` how often one that
-is older was retracted meanwhile (never with `reserve=1`), and `pool` the number of KV slots.
+is older was retracted meanwhile (never with `reserve=1`, nor with `hints`, see `safety`), and
+`pool` the number of KV slots.
+
+What is computed ahead of calls (`prefill_ahead`) does not count, as nobody waits then.
 
 Proof: each turn ends with the admission of the oldest. At most `older + returns` of those are not
 the request itself. While one is called, only what is in flight is computed, which has slots, so
