@@ -15,12 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from sgc_ir.analysis.hints_places import CALLS, Place, Places
 from sgc_ir.analysis.hints_time import Clock, Time, graph_times, later, latest
-from sgc_ir.analysis.static_prefix import Piece, static_prefixes
-from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
+from sgc_ir.analysis.static_prefix import Piece, StaticPrefixes, static_prefixes
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref
 from sgc_ir.ops import Op
-
-_CALLS = (Op.GEN, Op.SELECT)
 
 
 class CallHints(NamedTuple):
@@ -44,28 +43,33 @@ class StreamHints(NamedTuple):
     """A stream of a graph.
 
     Attributes:
-        calls: that it and its branches make, at most, as far as that is known.
-        known: there are no others.
+        calls: that it and its branches make, at most; those of loops are not among them.
+        open: how many loops there are that make further ones.
         alone: no other stream goes on from its end, and it ends where the graph does.
         prefix: what it begins with in every instance.
     """
 
     calls: int
-    known: bool
+    open: int
     alone: bool
     prefix: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GraphHints:
-    """Hints of one graph or loop body; both mappings by node, streams with ROOT_STREAM too.
+    """Hints of one graph or loop body.
 
-    `parents` gives for each branch the stream that it forked from.
+    Attributes:
+        calls: by node. streams: by the node that opens them, and ROOT_STREAM.
+        parents: branch -> the stream that it forked from.
+        captured: of a body, parameter -> calls and open loops, as in `StreamHints`, in what it
+            holds: a branch, or the branches of a fork.
     """
 
     calls: Mapping[int, CallHints]
     streams: Mapping[int, StreamHints]
     parents: Mapping[int, int]
+    captured: Mapping[str, tuple[int, int]]
 
 
 def graph_hints(program: Program, bound: Callable[[Node], int | None]) -> dict[int, GraphHints]:
@@ -77,37 +81,21 @@ def graph_hints(program: Program, bound: Callable[[Node], int | None]) -> dict[i
     clock = Clock(program, bound)
     found: dict[int, GraphHints] = {}
     for graph in program.graphs.values():
-        _add(graph, clock, frozenset(), is_body=False, into=found)
+        _add(graph, clock, _NOWHERE, found)
     return found
 
 
-def _add(
-    graph: Graph, clock: Clock, single: frozenset[str], is_body: bool, into: dict[int, GraphHints]
-) -> GraphHints:
-    inner: dict[int, GraphHints] = {}
-    for node in graph.nodes:
-        if node.body is not None:
-            inner[node.id] = _add(node.body, clock, _single_forks(graph, node), True, into)
-    made = _Walk(graph, graph_times(graph, clock), inner, single, is_body).hints()
+_NOWHERE = Place()
+
+
+def _add(graph: Graph, clock: Clock, place: Place, into: dict[int, GraphHints]) -> GraphHints:
+    prefixes = static_prefixes(graph, place.root, place.forks)
+    times = graph_times(graph, clock)
+    places = Places(graph, prefixes, times)
+    inner = {n.id: _add(n.body, clock, places.of(n), into) for n in graph.nodes if n.body}
+    made = _Walk(graph, times, inner, place, prefixes).hints()
     into[id(graph)] = made
     return made
-
-
-def _single_forks(graph: Graph, loop: Node) -> frozenset[str]:
-    """Parameters of the loop's body that hold forks whose branches nobody else uses, but joins
-    that gather."""
-    found = set()
-    for name, operand in loop.attrs["captures"].items():
-        if isinstance(operand, Ref) and graph.nodes[operand.node].op is Op.FORK:
-            users = [n for n in graph.nodes if operand in iter_refs(tuple(n.attrs.values()))]
-            others = [n for n in users if n is not loop and not _gathers(n)]
-            if not others:
-                found.add(name)
-    return frozenset(found)
-
-
-def _gathers(node: Node) -> bool:
-    return node.op is Op.JOIN and node.attrs["mode"] == "gather"
 
 
 @dataclass(slots=True)
@@ -130,15 +118,15 @@ class _Ahead:
 
 @dataclass(slots=True)
 class _Tree:
-    """All calls of a stream and its branches, or of the branches of a fork."""
+    """All calls of a stream and its branches, or of the branches of a fork; see `StreamHints`."""
 
     calls: int = 0
-    known: bool = True
+    open: int = 0
     issues: list[Time] = field(default_factory=list)
 
     def add(self, other: _Tree) -> None:
         self.calls += other.calls
-        self.known = self.known and other.known
+        self.open += other.open
         self.issues += other.issues
 
     @property
@@ -154,33 +142,46 @@ class _Walk:
         graph: Graph,
         times: Mapping[int, tuple[Time, Time]],
         inner: Mapping[int, GraphHints],
-        single: frozenset[str],
-        is_body: bool,
+        place: Place,
+        prefixes: StaticPrefixes,
     ) -> None:
         self._graph, self._times, self._inner = graph, times, inner
-        self._single, self._is_body = single, is_body
+        self._place, self._prefixes = place, prefixes
         self._ahead: dict[int, _Ahead] = {}
         self._trees: dict[int, _Tree] = {}  # of streams and of forks
         self._behind: dict[int, _Ahead] = {}  # of forks: what the stream itself does later
         self._calls: dict[int, CallHints] = {}
         self._joined: set[int] = set()  # branches whose texts go into another stream
         self._parents = _parents(graph)
+        self._end = latest(end for _, end in times.values())
 
     def hints(self) -> GraphHints:
         nodes = self._graph.nodes
         for node in reversed(nodes):
             self._visit(node)
         calls = {at: self._with_forks(nodes[at], found) for at, found in self._calls.items()}
-        prefixes = {} if self._is_body else static_prefixes(self._graph)
-        streams = {
-            at: StreamHints(tree.calls, tree.known, self._is_alone(at), prefixes.get(at, ()))
-            for at in {ROOT_STREAM, *self._parents}
-            for tree in [self._tree(at)]
-        }
-        return GraphHints(calls, streams, self._parents)
+        branches = [node.id for node in nodes if node.op is Op.GET_FORK_ITEM]
+        streams = {at: self._stream(at) for at in (ROOT_STREAM, *branches)}
+        return GraphHints(calls, streams, self._parents, self._captured())
+
+    def _stream(self, at: int) -> StreamHints:
+        tree, alone = self._tree(at), self._is_alone(at)
+        # Who is not alone may go on elsewhere, with calls that are not seen here.
+        others = at in self._joined or (at != ROOT_STREAM and self._goes_on(at))
+        prefix = self._prefixes.streams[at].pieces
+        return StreamHints(tree.calls, tree.open + others, alone, prefix)
+
+    def _captured(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        for node in self._graph.nodes:
+            if node.op is Op.ARGUMENT and node.id in self._trees:
+                calls, opened = found.get(node.attrs["name"], (0, 0))
+                tree = self._trees[node.id]
+                found[node.attrs["name"]] = (calls + tree.calls, opened + tree.open)
+        return {name: counts for name, counts in found.items() if counts != (0, 0)}
 
     def _visit(self, node: Node) -> None:
-        if node.op in _CALLS:
+        if node.op in CALLS:
             self._call(node)
         elif node.op is Op.GET_FORK_ITEM:
             self._tree(node.attrs["fork"].node).add(self._tree(node.id))
@@ -188,7 +189,7 @@ class _Walk:
             tree = self._tree(node.id)
             ahead = self._ahead_of(node.stream)
             self._behind[node.id] = ahead.copy()
-            ahead.add(tree.calls, tree.known, tree.first)
+            ahead.add(tree.calls, not tree.open, tree.first)
             self._tree(node.stream).add(tree)
         elif node.op is Op.JOIN and node.attrs["mode"] == "append":
             self._append(node)
@@ -202,7 +203,7 @@ class _Walk:
         next_use = None if ahead.first is None else ahead.first.since(end)
         self._calls[node.id] = CallHints(readers, next_use)
         ahead.add(1, True, issue)
-        self._tree(node.stream).add(_Tree(1, True, [issue]))
+        self._tree(node.stream).add(_Tree(1, 0, [issue]))
 
     def _append(self, join: Node) -> None:
         """The first branch's text directly follows the stream's: what reads it goes on there."""
@@ -218,25 +219,24 @@ class _Walk:
     def _loop(self, loop: Node) -> None:
         """Its passes may be any number, also in branches that they were given."""
         assert loop.body is not None, "a loop without a body"
-        hints = self._inner[loop.id]
-        begin = self._times[loop.id][0]
+        hints, begin = self._inner[loop.id], self._times[loop.id][0]
         root = hints.streams[ROOT_STREAM]
-        if root.calls or not root.known:
+        if root.calls or root.open:
             self._open(loop.stream, begin)
-        for operand in loop.attrs["captures"].values():
+        for name in hints.captured:
+            operand = loop.attrs["captures"].get(name)
             if isinstance(operand, Ref):
                 self._open_captured(operand.node, begin)
 
     def _open_captured(self, at: int, begin: Time) -> None:
-        node = self._graph.nodes[at]
-        if node.op is Op.FORK:
-            self._tree(at).add(_Tree(0, False, [begin]))
-        elif node.op is Op.GET_FORK_ITEM:
+        if self._graph.nodes[at].op is Op.GET_FORK_ITEM:
             self._open(at, begin)
+        else:
+            self._tree(at).add(_Tree(0, 1, [begin]))
 
     def _open(self, stream: int, begin: Time) -> None:
         self._ahead_of(stream).add(0, False, begin)
-        self._tree(stream).add(_Tree(0, False, [begin]))
+        self._tree(stream).add(_Tree(0, 1, [begin]))
 
     # -- what is there at the begin
 
@@ -244,17 +244,17 @@ class _Walk:
         found = self._ahead.get(stream)
         if found is None:
             found = self._ahead[stream] = _Ahead(known=not self._goes_on(stream))
-            if stream == ROOT_STREAM and self._is_body:
+            if stream == ROOT_STREAM and self._place.is_body:
                 found.first = self._next_pass()
         return found
 
     def _next_pass(self) -> Time | None:
         """When the first call of a next pass of the loop is issued, in this very stream."""
         nodes = self._graph.nodes
-        first = next((n for n in nodes if n.op in _CALLS and n.stream == ROOT_STREAM), None)
+        first = next((n for n in nodes if n.op in CALLS and n.stream == ROOT_STREAM), None)
         if first is None:
             return None
-        return later(latest(end for _, end in self._times.values()), self._times[first.id][0])
+        return later(self._end, self._times[first.id][0])
 
     def _is_alone(self, stream: int) -> bool:
         return stream not in self._joined and not self._goes_on(stream)
@@ -262,7 +262,7 @@ class _Walk:
     def _goes_on(self, stream: int) -> bool:
         """Whether a stream goes on where the graph ends, as that around a loop does."""
         if stream == ROOT_STREAM:
-            return self._is_body
+            return self._place.is_body
         node = self._graph.nodes[stream]
         if node.op is not Op.GET_FORK_ITEM:
             return True
@@ -271,7 +271,7 @@ class _Walk:
             return isinstance(node.attrs["index"], Ref)
         items = [n for n in self._graph.nodes if n.op is Op.GET_FORK_ITEM]
         alone = sum(n.attrs["fork"] == node.attrs["fork"] for n in items) == 1
-        return not (alone and fork.attrs["name"] in self._single)
+        return not (alone and fork.attrs["name"] in self._place.single)
 
     def _tree(self, at: int) -> _Tree:
         found = self._trees.get(at)
@@ -289,7 +289,17 @@ class _Walk:
             fork = self._graph.nodes[stream].attrs["fork"].node
             forks.append(self._next_at(fork, end))
             stream = self._parents[stream]
+        if stream != ROOT_STREAM:
+            forks += self._next_outside(stream, end)
         return found._replace(forks=tuple(forks))
+
+    def _next_outside(self, stream: int, end: Time) -> list[int | None]:
+        """The same at a fork of the graph around: other passes are about as far as this one."""
+        opened = self._graph.nodes[stream]
+        fork = opened.attrs["fork"].node if opened.op is Op.GET_FORK_ITEM else stream
+        after = self._place.after.get(self._graph.nodes[fork].attrs.get("name", ""))
+        rest = self._end.since(end)
+        return [None if after is None or rest is None else rest + after]
 
     def _next_at(self, fork: int, end: Time) -> int | None:
         """Tokens from `end` until the next call that reads the prompt up to a fork."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref
@@ -16,28 +17,59 @@ class Piece(NamedTuple):
     data: str
 
 
-def static_prefixes(graph: Graph) -> dict[int, tuple[Piece, ...]]:
-    """Stream -> the pieces that it begins with, up to the first thing that may differ between
-    instances; branches have those of their stream."""
-    found: dict[int, list[Piece]] = {ROOT_STREAM: []}
-    ended: set[int] = set()
-    forks: dict[int, tuple[list[Piece], bool]] = {}
+class Beginning(NamedTuple):
+    """What a stream begins with, as far as it is the same in every instance; `ended`: something
+    else follows."""
+
+    pieces: tuple[Piece, ...] = ()
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StaticPrefixes:
+    """The static beginnings in a graph.
+
+    Attributes:
+        streams: of each stream, up to the first thing that may differ between instances.
+        forks: at each fork. loops: of its stream at each loop.
+    """
+
+    streams: Mapping[int, Beginning]
+    forks: Mapping[int, Beginning]
+    loops: Mapping[int, Beginning]
+
+
+def static_prefixes(
+    graph: Graph, root: Beginning, captured: Mapping[str, Beginning]
+) -> StaticPrefixes:
+    """The beginnings of the streams of a graph; branches have those of their stream.
+
+    Args:
+        root: of a loop's body, that of the stream around it; else an empty one.
+        captured: beginnings of branches of forks that the graph was given, by parameter.
+    """
+    streams = {ROOT_STREAM: root}
+    forks: dict[int, Beginning] = {}
+    loops: dict[int, Beginning] = {}
     for node in graph.nodes:
-        stream = node.stream
+        stream = streams.get(node.stream, _UNKNOWN)
         if node.op is Op.GET_FORK_ITEM:
-            pieces, over = forks.get(node.attrs["fork"].node, ([], True))
-            found[node.id] = list(pieces)
-            if over:
-                ended.add(node.id)
+            streams[node.id] = forks.get(node.attrs["fork"].node, _UNKNOWN)
         elif node.op is Op.FORK:
-            over = stream in ended or node.control is not None
-            forks[node.id] = (list(found.get(stream, ())), over)
-        elif (node.appends or node.body is not None) and stream in found and stream not in ended:
+            forks[node.id] = stream if node.control is None else _UNKNOWN
+        elif node.op is Op.ARGUMENT and node.attrs["name"] in captured:
+            forks[node.id] = captured[node.attrs["name"]]
+        elif node.body is not None:
+            loops[node.id] = stream
+            if appends_to_root(node):
+                streams[node.stream] = stream._replace(ended=True)
+        elif node.appends and not stream.ended:
             pieces, more = _pieces(graph, node)
-            found[stream] += pieces
-            if not more:
-                ended.add(stream)
-    return {stream: tuple(pieces) for stream, pieces in found.items()}
+            streams[node.stream] = Beginning((*stream.pieces, *pieces), not more)
+    return StaticPrefixes(streams, forks, loops)
+
+
+_UNKNOWN = Beginning(ended=True)
 
 
 def _pieces(graph: Graph, node: Node) -> tuple[list[Piece], bool]:
@@ -63,6 +95,12 @@ def _constants(parts: Sequence[Any]) -> list[str]:
             break
         found.append(part)
     return found
+
+
+def appends_to_root(loop: Node) -> bool:
+    """Whether the passes of a loop say something in the stream around it."""
+    assert loop.body is not None, "a loop without a body"
+    return any(n.stream == ROOT_STREAM and (n.appends or n.body) for n in loop.body.nodes)
 
 
 def leading(graph: Graph, node: Node) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ def tell_ahead(core: StreamCore, lead: Sequence[Any]) -> None:
     life, backend = core.life, core.ctx.source.backend
     if life is None or backend is None or not getattr(backend, "takes_hints", False):
         return
-    if life.known and life.calls <= 0:
+    if not life.open and life.calls <= 0:
         return
     pieces = core.prompt.ahead(backend.chat_template, _known(lead))
     if pieces is None:

@@ -7,15 +7,15 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Any
 
-from sgc_ir.graph import ROOT_STREAM, Node, Ref, Token
+from sgc_ir.graph import Node, Ref, Token
 from sgc_ir.ops import Op
 from sgc_runtime.executor.cell import Cell, as_cell
 from sgc_runtime.executor.control_plan import ControlPlan, Lane
+from sgc_runtime.executor.dead_calls import note_dead
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Family, Gate
 from sgc_runtime.executor.handle import Handle
 from sgc_runtime.executor.late_values import LateValues, NotReached, failed_variable
-from sgc_runtime.executor.lifetimes import NO_LIFE, GraphLives, Life
 from sgc_runtime.executor.loop_values import LoopValues
 from sgc_runtime.executor.ordered_chain import OrderedChain
 from sgc_runtime.executor.pending import Pending, fill_pending
@@ -182,6 +182,7 @@ class ControlFrame(Frame):
         return branch
 
     def _hold(self, node: Node, stream: Stream, branch: Branch) -> None:
+        self.opened_branch(node, stream)
         turns = stream.turns = stream.turns or Gate()
         turns.hold(lambda _: branch.stream.set(stream))
         last = self._control.last.get(("stream", node.id), node.id)
@@ -300,18 +301,8 @@ class ControlFrame(Frame):
         else:
             if self.run.needs is not None:
                 self.will_not_run(self.run.needs.node(node))
-            if self.lives is not None and node.id in self.lives.calls:
-                self._life_at(node.stream, self.lives).less()
-
-    def _life_at(self, stream: int, lives: GraphLives) -> Life:
-        """The life of a stream, or of the nearest one around it that was opened."""
-        at: int | None = stream
-        while at is not None and at != ROOT_STREAM:
-            found = self._late.known(at)
-            if type(found) is Stream and found.core.life is not None:
-                return found.core.life
-            at = lives.parent_of(at)
-        return self.root.core.life or NO_LIFE
+            if self.lives is not None:
+                note_dead(self, node, self.lives, self._late.known)
 
     def _fail(self, node: Node, error: BaseException) -> None:
         """The node's token has failed: so has the node, and its stream stops."""

@@ -227,6 +227,13 @@ class Frame:
 
         found.enter(enter)
 
+    def opened_branch(self, node: Node, branch: Stream) -> Stream:
+        """The branch that `node` opens; it knows from now on what is to come of it."""
+        core = branch.core
+        if self.lives is not None and core.life is None and core.forked_from is not None:
+            core.life = self.lives.begin(node.id, core.forked_from.life)
+        return branch
+
     def stream_path(self, node: Node) -> str:
         """Path of the node's stream, as far as it is known."""
         if node.stream == ROOT_STREAM:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from sgc_runtime.executor.cell import Cell
+from sgc_runtime.executor.lifetimes import Life
 
 Begin = Callable[[BaseException | None], None]
 
@@ -76,13 +77,15 @@ class Family:
     Attributes:
         branches: list of streams, once the width is known.
         gate: keeps program order on the branches, or None where nothing can be overtaken.
+        life: of the stream that forked, where it is known.
     """
 
-    __slots__ = ("branches", "gate")
+    __slots__ = ("branches", "gate", "life")
 
-    def __init__(self, branches: Cell, gate: Gate | None) -> None:
+    def __init__(self, branches: Cell, gate: Gate | None, life: Life | None = None) -> None:
         self.branches = branches
         self.gate = gate
+        self.life = life
 
 
 class Branch(NamedTuple):

@@ -59,11 +59,11 @@ class Life:
 
     Attributes:
         parent: of a branch, the stream that it forked from.
-        calls: not issued yet, at most. known: there are no others.
+        calls: not issued yet, at most; open: loops not begun yet, which may make others.
         alone: nothing outside of the stream goes on from its end.
     """
 
-    __slots__ = ("alone", "calls", "known", "parent", "prefix")
+    __slots__ = ("alone", "calls", "open", "parent", "prefix")
 
     def __init__(
         self, parent: Life | None, hints: StreamHints | None, prefix: StaticPrefix | None
@@ -71,7 +71,7 @@ class Life:
         self.parent = parent
         self.prefix = prefix
         self.calls = 0 if hints is None else hints.calls
-        self.known = hints is not None and hints.known
+        self.open = 1 if hints is None else hints.open
         self.alone = hints is not None and hints.alone
 
     def less(self) -> None:
@@ -81,8 +81,13 @@ class Life:
             life.calls -= 1
             life = life.parent
 
-
-NO_LIFE = Life(None, None, None)  # of a stream about which nothing is known
+    def more(self, calls: int, opened: int) -> None:
+        """A loop begins: it makes so many calls, and so many further loops are not begun yet."""
+        life: Life | None = self
+        while life is not None:
+            life.calls += calls
+            life.open += opened
+            life = life.parent
 
 
 class GraphLives:
@@ -90,22 +95,21 @@ class GraphLives:
 
     Attributes:
         calls: facts by node.
+        captured: see `GraphHints`; root: the same of the stream around a loop's body.
     """
 
-    __slots__ = ("_hints", "_prefixes", "calls")
+    __slots__ = ("_hints", "_prefixes", "calls", "captured", "root")
 
     def __init__(self, hints: GraphHints, calls: Mapping[int, CallFacts]) -> None:
         self.calls = calls
         self._hints = hints
+        root = hints.streams[ROOT_STREAM]
+        self.root, self.captured = (root.calls, root.open), hints.captured
         self._prefixes = {at: StaticPrefix(s.prefix) for at, s in hints.streams.items()}
 
     def begin(self, stream: int = ROOT_STREAM, parent: Life | None = None) -> Life:
         """The life of a stream that opens: of the graph itself, or of a branch by its node."""
         return Life(parent, self._hints.streams.get(stream), self._prefixes.get(stream))
-
-    def parent_of(self, stream: int) -> int | None:
-        """The stream of the graph that a branch forks from."""
-        return self._hints.parents.get(stream)
 
 
 def graph_lives(program: Program, defaults: SamplingParams) -> dict[int, GraphLives]:
@@ -218,7 +222,7 @@ def tell(
         told["fewest"] = min(params.min_tokens, params.max_tokens)
         return told
     (readers, next_use, _), told["fewest"], told["most"] = facts
-    if life is not None and life.known and life.alone:
+    if life is not None and not life.open and life.alone:
         readers = life.calls if readers is None else min(readers, life.calls)
     told["readers"] = readers
     if readers != 0:
@@ -254,7 +258,7 @@ def _beginnings(
 
 def _at_fork(chars: int, life: Life | None, forks: Sequence[int | None], depth: int) -> Beginning:
     """The place where a stream forked; `life` is that of what it forked from."""
-    if life is None or not life.known:
+    if life is None or life.open:
         return Beginning(chars, None, forks[depth] if depth < len(forks) else None)
     # The call itself is still among those to come.
     readers = max(0, life.calls - 1)

@@ -9,6 +9,7 @@ from sgc_ir.graph import ROOT_STREAM, Node, Ref
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather
 from sgc_runtime.executor.control_frame import ControlFrame
 from sgc_runtime.executor.control_plan import Lane
+from sgc_runtime.executor.dead_calls import life_of
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.frame import BodyRoot, Frame
 from sgc_runtime.executor.frames import make_frame
@@ -121,14 +122,26 @@ class _LoopRun:
         except Exception as failure:
             self.give_up(self.frame.fail(self.node, failure))
             return
+        self._grow(self._count, begins=True)
         self._views = {id(gate): Gate() for gate in self._gates}
         self._captures = {name: self._view(x) for name, x in self._captures.items()}
         self._go_on()
 
+    def _grow(self, passes: int, begins: bool) -> None:
+        """The streams that the loop uses learn of so many passes."""
+        lives = self.frame.run.lives.get(id(self._body))
+        if lives is None:
+            return
+        touched = [(self._stream.core.life, lives.root)]
+        touched += [(life_of(self._captures.get(n)), found) for n, found in lives.captured.items()]
+        for life, (calls, opened) in touched:
+            if life is not None and (calls or opened):
+                life.more(passes * calls, passes * opened - begins)
+
     def _view(self, captured: Any) -> Any:
         """A captured fork or branch as the passes see it: behind the gate of this loop."""
         if type(captured) is Family and captured.gate is not None:
-            return Family(captured.branches, self._views[id(captured.gate)])
+            return Family(captured.branches, self._views[id(captured.gate)], captured.life)
         if type(captured) is Branch:
             return captured._replace(gate=self._views[id(captured.gate)])
         return captured
@@ -207,6 +220,7 @@ class _LoopRun:
         passes, needs = self._passes, self.frame.run.needs
         if needs is not None and len(passes) < self._count:
             self.frame.will_not_run(needs.graph(self._body), self._count - len(passes))
+            self._grow(len(passes) - self._count, begins=False)
         self.values.give([body.result for body in passes])
         self.values.leave(self._slots, passes[-1].kind if passes else 0)
         if self.frame.run.executable.plan(self._body).holds_gates:

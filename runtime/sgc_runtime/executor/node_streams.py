@@ -60,10 +60,12 @@ def fork(frame: Frame, node: Node) -> Any:
         return _fork_now(frame, node, found)
     family = Family(Cell(), Gate())
     if root is not None and root.point is not None:
+        family.life = frame.root.core.life
         _branches_later(frame, node, frame.root, root.point, root.variables, family, close=False)
         return family
 
     def begin(stream: Stream) -> None:
+        family.life = stream.core.life
         point = stream.fork_point(node.source, frame.order(node))
         _branches_later(frame, node, stream, point, dict(stream.variables), family, close=True)
 
@@ -125,7 +127,7 @@ def get_fork_item(frame: Frame, node: Node) -> Any:
     family: Family = frame.values[node.attrs["fork"].node]
     index = frame.operand(node.attrs["index"])
     if family.gate is None:
-        return _opened(frame, node, family.branches.value[index])
+        return frame.opened_branch(node, family.branches.value[index])
     stream = Cell()
     cells = [family.branches, index] if isinstance(index, Cell) else [family.branches]
 
@@ -135,7 +137,7 @@ def get_fork_item(frame: Frame, node: Node) -> Any:
         else:
             at = index.value if isinstance(index, Cell) else index
             try:
-                stream.set(_opened(frame, node, family.branches.value[at]))
+                stream.set(frame.opened_branch(node, family.branches.value[at]))
             except (IndexError, TypeError) as wrong:
                 stream.fail(frame.fail(node, wrong))
         frame.undefer()
@@ -143,14 +145,6 @@ def get_fork_item(frame: Frame, node: Node) -> Any:
     frame.defer()
     family.gate.enter(cells, begin)
     return Branch(stream, family.gate)
-
-
-def _opened(frame: Frame, node: Node, branch: Stream) -> Stream:
-    """The branch, which knows from now on what is to come of it."""
-    core = branch.core
-    if frame.lives is not None and core.life is None and core.forked_from is not None:
-        core.life = frame.lives.begin(node.id, core.forked_from.life)
-    return branch
 
 
 # -- joins

@@ -243,7 +243,11 @@ def test_nothing_is_left_at_the_end() -> None:
     ended = 0
     for seed in range(80):
         ctx, error = _run_in_context(random_program(seed))
-        if error is None and ctx.more_tokens is not None:
+        if error is not None:
+            continue
+        root: Any = ctx.streams[0]
+        assert (root.life.calls, root.life.open) == (0, 0), seed
+        if ctx.more_tokens is not None:
             ended += 1
             assert ctx.more_tokens == 0, seed
     assert ended > 10

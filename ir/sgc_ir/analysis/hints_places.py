@@ -1,0 +1,113 @@
+"""Where the bodies of loops stand: what the streams and forks that they use are outside of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sgc_ir.analysis.hints_time import Time
+from sgc_ir.analysis.static_prefix import Beginning, StaticPrefixes, appends_to_root
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref
+from sgc_ir.ops import Op
+
+CALLS = (Op.GEN, Op.SELECT)
+
+
+class Place(NamedTuple):
+    """Where a loop's body stands.
+
+    Attributes:
+        root: what the stream around it begins with.
+        forks: what the forks begin with that it was given, by parameter.
+        single: those of them whose branches make calls nowhere else.
+        after: parameter -> tokens from the end of the loop until the next call that reads the
+            prompt up to the fork; None: not known.
+    """
+
+    root: Beginning = Beginning()
+    forks: Mapping[str, Beginning] = {}
+    single: frozenset[str] = frozenset()
+    after: Mapping[str, int | None] = {}
+    is_body: bool = False
+
+
+class Places:
+    """Where the loops of a graph stand."""
+
+    def __init__(
+        self, graph: Graph, prefixes: StaticPrefixes, times: Mapping[int, tuple[Time, Time]]
+    ) -> None:
+        self._graph, self._prefixes, self._times = graph, prefixes, times
+        self._callers: dict[int, list[int]] = {}  # fork -> loops that make calls in its branches
+        self._users: dict[int, list[int]] = {}  # fork -> loops that it was given to
+        self._joined = {n.attrs["fork"].node for n in graph.nodes if _appends_branches(n)}
+        for node in graph.nodes:
+            if node.body is not None:
+                calling = calling_params(node.body)
+                for name, operand in node.attrs["captures"].items():
+                    if isinstance(operand, Ref):
+                        self._users.setdefault(operand.node, []).append(node.id)
+                        if name in calling:
+                            self._callers.setdefault(operand.node, []).append(node.id)
+        for node in graph.nodes:
+            if node.op in CALLS and node.stream != ROOT_STREAM:
+                opened = graph.nodes[node.stream]
+                if opened.op is Op.GET_FORK_ITEM:
+                    self._callers.setdefault(opened.attrs["fork"].node, []).append(node.id)
+
+    def of(self, loop: Node) -> Place:
+        """Where a loop's body stands."""
+        forks: dict[str, Beginning] = {}
+        single: set[str] = set()
+        after: dict[str, int | None] = {}
+        for name, operand in loop.attrs["captures"].items():
+            if isinstance(operand, Ref) and self._graph.nodes[operand.node].op is Op.FORK:
+                at = operand.node
+                forks[name] = self._prefixes.forks[at]
+                if self._users[at][0] != loop.id:
+                    forks[name] = forks[name]._replace(ended=True)
+                if self._callers.get(at) == [loop.id] and at not in self._joined:
+                    single.add(name)
+                after[name] = self._after(loop, self._graph.nodes[at].stream)
+        root = self._prefixes.loops[loop.id]
+        if appends_to_root(loop):
+            root = root._replace(ended=True)
+        return Place(root, forks, frozenset(single), after, True)
+
+    def _after(self, loop: Node, stream: int) -> int | None:
+        later = [n for n in self._graph.nodes[loop.id :] if n.op in CALLS and n.stream == stream]
+        first = min((self._times[node.id][0] for node in later), default=None)
+        return None if first is None else first.since(self._times[loop.id][1])
+
+
+def _appends_branches(node: Node) -> bool:
+    return node.op is Op.JOIN and node.attrs["mode"] == "append"
+
+
+def calling_params(body: Graph) -> frozenset[str]:
+    """Parameters of a loop's body that hold a branch, or a fork, in which the body makes calls."""
+    found: set[str] = set()
+    for node in body.nodes:
+        if node.op in CALLS:
+            found |= _param_of(body, node.stream)
+        elif node.body is not None:
+            for name in calling_params(node.body):
+                operand = node.attrs["captures"].get(name)
+                if isinstance(operand, Ref):
+                    found |= _param_of(body, operand.node)
+    return frozenset(found)
+
+
+def _param_of(body: Graph, at: int) -> set[str]:
+    """The parameter that the stream or fork `at` came with."""
+    while at != ROOT_STREAM:
+        node = body.nodes[at]
+        if node.op is Op.ARGUMENT:
+            return {str(node.attrs["name"])}
+        if node.op is Op.GET_FORK_ITEM:
+            at = node.attrs["fork"].node
+        elif node.op is Op.FORK:
+            at = node.stream
+        else:
+            break
+    return set()
