@@ -248,10 +248,13 @@ class Scheduler:
     def _decode(self) -> list[Chunk]:
         while True:
             chunks = self._decode_chunks()
-            if self._config.hints:
-                chunks = self._safe(chunks)
             missing = [max(0, c.end - c.request.num_slots) for c in chunks]
-            slots = self._cache.alloc(sum(missing))
+            wanted = sum(missing)
+            if self._config.hints and self._cache.available - wanted < self._largest_need:
+                going = self._safe(chunks, missing)
+                chunks, missing = [chunks[i] for i in going], [missing[i] for i in going]
+                wanted = sum(missing)
+            slots = self._cache.alloc(wanted)
             if slots is not None:
                 break
             if self._waits_for_results():
@@ -270,25 +273,22 @@ class Scheduler:
                 given += count
         return chunks
 
-    def _safe(self, chunks: list[Chunk]) -> list[Chunk]:
-        """Those of the chunks that may be computed so that all in flight can end. There is none
+    def _safe(self, chunks: list[Chunk], missing: list[int]) -> list[int]:
+        """Places of those chunks that may be computed so that all in flight can end. There is none
         where only one that computes no token now can be the first to end."""
-        wanted = [max(0, c.end - c.request.num_slots) for c in chunks]
-        left = self._cache.available - sum(wanted)
-        if left >= self._largest_need:
-            return chunks
         self._largest_need = max((r.num_needed for r in self.in_flight), default=0)
-        if left >= self._largest_need:
-            return chunks
+        available = self._cache.available
+        if available - sum(missing) >= self._largest_need:
+            return list(range(len(chunks)))
         # Those that are to end first are the first that may go on.
         order = sorted(range(len(chunks)), key=lambda i: chunks[i].request.num_needed)
-        going = {chunks[i].request for i in order}
-        others = [need_of(r) for r in self.in_flight if r not in going]
-        needs = [need_of(chunks[i].request) for i in order] + others
-        may = most_that_may_go(self._cache.available, needs, [wanted[i] for i in order])
-        if not may and not is_safe(self._cache.available, needs):
-            return chunks  # a bound did not hold
-        return [chunks[i] for i in sorted(order[:may])]
+        going = {chunk.request for chunk in chunks}
+        needs = [need_of(chunks[i].request) for i in order]
+        needs += [need_of(r) for r in self.in_flight if r not in going]
+        may = most_that_may_go(available, needs, [missing[i] for i in order])
+        if not may and not is_safe(available, needs):
+            return list(range(len(chunks)))  # a bound did not hold
+        return sorted(order[:may])
 
     def _waits_for_results(self) -> bool:
         """Whether to wait, once, for ids that are being sampled: rows may end with them."""
