@@ -76,7 +76,6 @@ class MixedCall:
         traced = TracedRegion(self._body, trace, pieces.function, self._env, statements[0].place)
         self._body.regions.is_tracing = True
         try:
-            traced.begin()
             failure = self._trace_some(traced, statements, len(statements))
             self._close(traced, statements)
         finally:

@@ -89,7 +89,7 @@ class Ending:
         """Without what could not be merged and nobody reads."""
         kept = {}
         for name, value in content.items():
-            if type(value) is Poison and not self._known(value) and not self._is_read(name):
+            if type(value) is Poison and not self._is_read(name):
                 continue
             kept[name] = value
         return kept
@@ -106,8 +106,7 @@ class Ending:
         elif kind is Spread or kind is Maybe:
             self._need(value.value)
         elif kind is Poison:
-            if not self._known(value):
-                raise refuse(value.why)
+            raise refuse(value.why)
         elif kind is SymbolMethod:
             raise refuse("a method of a run-time value is kept in a variable; call it")
         elif is_stream(value):

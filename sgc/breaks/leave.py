@@ -17,7 +17,7 @@ from sgc.trace.forks import StaticForks
 from sgc.trace.handle import TracedHandle
 from sgc.trace.state import TracedState
 from sgc.trace.stream import Stream as TracedStream
-from sgc.trace.symbol import Maybe, Poison, Spread, Symbol
+from sgc.trace.symbol import Maybe, Spread, Symbol
 from sgc_ir.graph import UNSET
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell
 from sgc_runtime.executor.gate import Gathered as Joined
@@ -137,7 +137,7 @@ class Leaving:
             return self._symbol(value)
         if kind is Maybe:
             return self._symbol(value.value)
-        if kind in (TracedState, StaticForks, TracedHandle, Poison):
+        if kind in (TracedState, StaticForks, TracedHandle):
             found = self._live.get(id(value))
             if found is None:
                 found = self._live[id(value)] = (value, self._made(value))
@@ -150,7 +150,7 @@ class Leaving:
             return RegionHandle(self._run.raw(value.symbol.node), value.symbol.form.target)
         if type(value) is StaticForks:
             return self._forks(value)
-        assert type(value) is TracedState, "a value that could not be merged is read"
+        assert type(value) is TracedState, "an object of the tracer of another kind"
         return self._state(value)
 
     def _state(self, value: TracedState) -> ProgramState:

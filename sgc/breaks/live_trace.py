@@ -101,9 +101,10 @@ class LiveRuntime(Runtime):
 class LiveDriver(Driver):
     """What `sub(x)` and `sgc.call(tool, x)` reach in a region."""
 
-    def __init__(self, trace: LiveTrace) -> None:
+    def __init__(self, trace: LiveTrace, bridge: Any = None) -> None:
         super().__init__(trace)
         self._live = trace
+        self.bridge = bridge  # what handles of running sub-programs ask; it refuses
 
     def sub_program(self, program: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if not self._live.calls_programs:

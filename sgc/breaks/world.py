@@ -12,7 +12,6 @@ from typing import Any
 from sgc.breaks.handles import RegionHandle
 from sgc.lang.body import Body
 from sgc.lang.forks import ForkGroup
-from sgc.lang.handle import Handle
 from sgc.lang.state import ProgramState
 from sgc.trace.containers import put_content
 from sgc.trace.context import Trace
@@ -26,17 +25,16 @@ from sgc.trace.region import Region
 from sgc.trace.snapshot import contents
 from sgc.trace.state import TracedState
 from sgc.trace.stream import Stream as TracedStream
-from sgc.trace.symbol import Poison, Symbol
+from sgc.trace.symbol import Symbol
 from sgc_ir.graph import ROOT_STREAM, Param, Ref
 from sgc_ir.ops import Op
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.region_run import family_of
 from sgc_runtime.executor.stream import Stream
 
-_LIVE = (ProgramState, ForkGroup, RegionHandle, Handle)
+_LIVE = (ProgramState, ForkGroup, RegionHandle)
 _KINDS = ("g", "f", "c")
 _SCALARS = {str: Form("str"), int: Form("int"), float: Form("num"), bool: Form("bool")}
-_FOREIGN_HANDLE = "the sub-program of this handle was called by a statement that Python ran"
 
 
 class World:
@@ -73,7 +71,7 @@ class World:
         if self._items is None:
             items = (c.values() if isinstance(c, dict) else c for _, c in self.before.values())
             self._items = {id(item) for one in items for item in in_tuples(one)}
-        return id(value) in self._items or id(value) in self.live
+        return id(value) in self._items
 
     def root(self) -> TracedStream:
         """The stream whose body runs."""
@@ -96,10 +94,9 @@ class World:
             return self._state(value)
         if isinstance(value, ForkGroup):
             return self._forks(value)
-        if isinstance(value, RegionHandle):
-            symbol = self._argument(value.handle, Form("handle", target=value.callee))
-            return TracedHandle(self._trace, symbol)
-        return Poison(_FOREIGN_HANDLE)
+        assert isinstance(value, RegionHandle), "one of the kinds that regions know"
+        symbol = self._argument(value.handle, Form("handle", target=value.callee))
+        return TracedHandle(self._trace, symbol)
 
     def _state(self, value: ProgramState) -> Any:
         group = value._group

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from sgc.breaks.report import Break, BreakLog
+from sgc.breaks.report import BreakLog
+from sgc.cli.common import print_result
 from sgc.cli.failure import say
+from sgc.cli.programs import load_program
 from sgc.program import Program
 from sgc.runnable import Job, Runnable
+from sgc_ir.errors import CompileError
 
 
 def breaks_of(program: Runnable, job: Job) -> BreakLog | None:
@@ -45,6 +50,15 @@ def say_breaks(wanted: bool, program: Runnable, job: Job) -> None:
     say(f"sgc: {log.compiled:,} of {nodes:,} nodes ran compiled ({log.share:.1%})")
 
 
-def listed(breaks: list[Break]) -> str:
-    """The breaks of a program that is refused, one a line."""
-    return "\n".join(f"{found}" for found in breaks)
+@contextmanager
+def explaining(wanted: bool, program: str, static: Mapping[str, Any]) -> Iterator[None]:
+    """Where the block refuses PROGRAM.py[:FUNCTION], print all of its breaks first, if `wanted`."""
+    try:
+        yield
+    except CompileError:
+        if wanted:
+            from sgc.breaks.look import find_breaks
+
+            spec = load_program(program).spec.bind(static)
+            print_result("".join(f"{found}\n" for found in find_breaks(spec)))
+        raise

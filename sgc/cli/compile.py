@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sgc.cli.breaks import explaining
 from sgc.cli.common import PATH, debug_option, print_result, quiet_option
 from sgc.cli.passes import (
     asked_for,
@@ -40,6 +41,11 @@ from sgc.cli.reorder import ReorderOptions, reorder_options
     "--explain-passes", "explained", is_flag=True, help="Print what each pass did, node by node."
 )
 @click.option(
+    "--explain-breaks",
+    is_flag=True,
+    help="Of a program that is refused, print all parts that are not compiled: where and why.",
+)
+@click.option(
     "--outputs",
     metavar="A,B",
     help="Variables that matter, instead of those that the source declares: calls that neither "
@@ -61,6 +67,7 @@ def command(
     tokenizer: str | None,
     listed: str | None,
     explained: bool,
+    explain_breaks: bool,
     outputs: str | None,
     merge: bool,
     quiet: bool,
@@ -84,8 +91,9 @@ def command(
     declared = names_of(outputs)
     check_output(output, {"program": split_name(program)[0]})
     with notes_on_stderr(quiet):
-        known = context(passes, tokenizer)
-        compiled = compile_source(program, values, passes, known, declared)
+        known = options.informed(context(passes, tokenizer))
+        with explaining(explain_breaks, program, values):
+            compiled = compile_source(program, values, passes, known, declared)
         compiled = options.settle(compiled, known, quiet)
     check_outputs(compiled.graph, declared)
     if tokenizer is not None:

@@ -26,6 +26,8 @@ class Handle(SubProgramHandle):
     Reads raise what the body raised, and the error of the node that they read.
     """
 
+    _sgc_opaque = True
+
     def __init__(self, body: Body, done: Cell) -> None:
         self._body = body
         self._stream = body.root
