@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -22,11 +22,13 @@ class Context:
     Attributes:
         arguments: arguments of the main graph whose value is the same in every row of the run.
         refused: texts, slots as `{name}`, whose order must stay.
+        rows: some of the rows that the program will run over, raw values by argument.
         count_tokens: tokens of a text; `unit` says what was counted.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
     refused: frozenset[str] = frozenset()
+    rows: Sequence[Mapping[str, Any]] = ()
     count_tokens: Callable[[str], int] = count_words
     unit: str = "words"
 

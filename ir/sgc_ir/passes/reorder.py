@@ -6,6 +6,9 @@ nodes that append it; the rules of `sgc_ir.passes.motion.rules` say which blocks
 that may not holds those behind it back. Calls, parameters, paths and seeds stay the same. What the
 graph was is kept in `Program.notes["reorder"]` and `restore` brings it back.
 
+Where rows are known (`Context.rows`), fields of a record that differ least come first
+(`sgc_ir.passes.motion.fields`).
+
 The idea is that of the SGLang paper (arXiv 2312.07104, appendix D), which asked a model to do it.
 """
 
@@ -19,6 +22,13 @@ from sgc_ir.graph import Graph, Program
 from sgc_ir.ops import Op
 from sgc_ir.passes.base import Change, Context, Notes, Report, each_graph
 from sgc_ir.passes.editor import Editor
+from sgc_ir.passes.motion.fields import (
+    best_order,
+    put_in_order,
+    records,
+    says_an_order,
+    shared_tokens,
+)
 from sgc_ir.passes.motion.layout import SLOT, Block, Layout
 from sgc_ir.passes.motion.rules import why_not
 from sgc_ir.passes.motion.segments import Segment, first_segments
@@ -26,6 +36,7 @@ from sgc_ir.passes.values import joined, shown
 
 NAME = "reorder"
 MIN_GAIN = 8  # tokens; fewer are not worth another prompt
+_FIELDS = "rules: lines of a label and an argument, whose order no text speaks of"
 _EVIDENCE = "rules: an instruction of its own, without reference to its place, label or open mark"
 
 
@@ -52,6 +63,8 @@ def run(program: Program, context: Context) -> tuple[Program, Report]:
     remarks: list[Change] = []
 
     def change(graph: Graph, notes: Notes) -> Graph:
+        if context.rows and notes.name == program.main:
+            graph = _order_fields(graph, notes, context, moves)
         return _reorder(graph, notes, context, moves, remarks)
 
     found, report = each_graph(program, NAME, change)
@@ -90,6 +103,35 @@ def _text_of(program: Program, names: list[str]) -> str:
 
 
 # -- one graph
+
+
+def _order_fields(
+    graph: Graph, notes: Notes, context: Context, moves: list[dict[str, Any]]
+) -> Graph:
+    """Put fields of records that differ least in the rows first."""
+    if says_an_order(graph):
+        return graph
+    editor = Editor(graph)
+    for segment in first_segments(graph, is_body=False):
+        for fields in records(segment, graph):
+            order = best_order(fields, context.rows)
+            if order is None or segment.shown in context.refused:
+                continue
+            count, rows = context.count_tokens, context.rows
+            moved = [fields[i] for i in order]
+            gain = round(shared_tokens(moved, rows, count) - shared_tokens(fields, rows, count))
+            if gain < MIN_GAIN:
+                continue
+            after = put_in_order(editor, segment, fields, order)
+            node = graph.nodes[segment.pieces[0].appended]
+            names = ", ".join(field.argument for field in moved)
+            notes.add(node, f"fields in the order {names}: {gain} more shared {context.unit} a row")
+            facts = {"graph": notes.name, "node": notes.path(node), "source": str(node.source)}
+            texts = {"before": segment.shown, "after": after, "moved": [f.label for f in moved]}
+            move = {**facts, **texts, "gain": gain, "unit": context.unit}
+            moves.append({**move, "evidence": f"{_FIELDS}, seen on {len(rows)} rows"})
+            break  # one record of a segment: what is shown of it is the order as written
+    return editor.done()
 
 
 def _reorder(
