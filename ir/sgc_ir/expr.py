@@ -17,6 +17,7 @@ a few of our own:
     typed(x, type, label)   x, or InputError "label: ..." where it is not of the type
     is_set(x)      False for UNSET                          default(x, d)  d where x is UNSET
     fail(type, *args)   raises the built-in exception `type`, for other types ProgramError
+    raise_again(e) raises the error whose facts a Variable field="error" gave
 
 `zip`, `enumerate`, `range` and `reversed` give lists; `.keys`, `.values`, `.items` Python's views.
 Results are bounded by `sgc_ir.expr_limits`; beyond it `ExprError` is raised.
@@ -115,6 +116,7 @@ FUNCTIONS: dict[str, Function] = {
     "default": _row(ops.default, 2, 2, total=True),
     "dict_of_set": _row(ops.dict_of_set, 0, None),
     "fail": _row(ops.fail, 1, None),
+    "raise_again": _row(ops.raise_again, 1, 1),
     **{
         name: Function(
             method.call,

@@ -20,6 +20,7 @@ from sgc_ir.expr_limits import (
     guard_text,
 )
 from sgc_ir.graph import UNSET
+from sgc_ir.taken_error import TakenError
 from sgc_ir.types import check_value
 
 _SEQUENCES = (str, bytes, list, tuple)
@@ -260,6 +261,11 @@ def fail(kind: str, *args: Any) -> NoReturn:
         else:
             raise error
     raise ProgramError(": ".join([kind, *map(str, args)]))
+
+
+def raise_again(taken: TakenError) -> NoReturn:
+    """`raise_again`: raises an error that a Branch on failures has taken."""
+    raise taken.error
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {

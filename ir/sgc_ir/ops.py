@@ -16,7 +16,7 @@
 | SubProgram   | no             | handle of a program that runs in a stream of its own          |
 | First        | no             | list of what the first `count` of several streams give        |
 | PrefixHint   | yes            | none; tells the backend what follows                          |
-| Branch       | no             | truth of `cond`                                               |
+| Branch       | no             | truth of `cond`; with `on`, whether it has failed             |
 | Merge        | no             | of `values` the one whose token arrived                       |
 | Loop         | if body does   | list with one value a pass                                    |
 | Return       | no             | the program's value, and its variables                        |
@@ -87,7 +87,8 @@ _GEN_PARAMS = tuple(n for n in PARAM_NAMES if n not in ("choices", "method"))
 #             return value) | "item" (a branch's item) | "stream_text" (text of a stream at this
 #             point; ordered in the stream) | "stream_messages" | "output" (of a Loop: what slot
 #             `name` of `carried` is after the last pass) | "kind" (of a Loop: how the last pass
-#             ended, see Return)
+#             ended, see Return) | "error" (of a Branch on "failed": facts of the error that it
+#             took, see `sgc_ir.taken_error`)
 #   items     Fork: the list of fork_each (then `width` is absent)
 #   copy      Fork: made by s.copy()
 #   vars      Join, Return: variable name -> operand
@@ -98,6 +99,9 @@ _GEN_PARAMS = tuple(n for n in PARAM_NAMES if n not in ("choices", "method"))
 #             loops over one Fork
 #   values    Merge: one operand a token, or () where it only joins tokens
 #   tokens    Merge: pairs (Ref of a Branch or Merge, arm); it arrives when one of them does
+#   on        Branch: "failed": true when the node `cond` failed with an error of which a class is
+#             named in `catch`; the error is then taken, and no longer one of the row
+#   catch     Branch: names of built-in exceptions and of errors of sgc
 #   count     First: how many are chosen; the others are cancelled
 #   among     First: the branches or handles among which, or one list of handles
 #   results   First: for each branch of `among` variable -> the node that wrote it: what it gives
@@ -125,7 +129,7 @@ OPS: dict[Op, OpSpec] = {
     Op.SUB_PROGRAM: OpSpec(("callee", "args", "ordinal"), path_kind="c"),
     Op.FIRST: OpSpec(("count", "ordinal"), ("among", "results", "fork", "reads"), path_kind="g"),
     Op.PREFIX_HINT: OpSpec(("readers",), ("tokens",), in_stream=True),
-    Op.BRANCH: OpSpec(("cond",)),
+    Op.BRANCH: OpSpec(("cond",), ("on", "catch")),
     Op.MERGE: OpSpec(("values", "tokens")),
     Op.LOOP: OpSpec(
         ("over", "item_params", "index_param", "captures"),

@@ -2,7 +2,8 @@
 
 A token is an arm of a Branch, or the arrival of a Merge, which stands for all the tokens that it
 joins. In canonical form a token is the set of arms of which exactly one is taken, both arms of one
-Branch collapsed to the token of that Branch; None is the token that always arrives.
+Branch collapsed to the token of that Branch (unless it is one on failures, see `Tokens.stays`);
+None is the token that always arrives.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Tokens:
         heapify(todo)
         while todo:  # the innermost Branch first: its token may complete another's arms
             at = -heappop(todo)
-            if (at, True) not in arms or (at, False) not in arms:
+            if (at, True) not in arms or (at, False) not in arms or self.stays(at):
                 continue
             arms -= {(at, True), (at, False)}
             outer = self.of(self._nodes[at].control)
@@ -85,6 +86,11 @@ class Tokens:
             for one, _ in outer:
                 heappush(todo, -one)
         return frozenset(arms)
+
+    def stays(self, branch: int) -> bool:
+        """Whether what follows both arms of a Branch still waits for its outcome: an error that it
+        takes has stopped streams, which go on behind it."""
+        return "on" in self._nodes[branch].attrs
 
     def covers(self, have: Arms, need: Arms) -> bool:
         """Whether `have` has arrived whenever `need` arrives."""

@@ -22,6 +22,7 @@ RULES: tuple[tuple[str, Callable[[Scope], Faults]], ...] = (
     ("control comes from earlier branches", verify_control.control),
     ("expressions apply known functions", verify_attrs.expressions),
     ("operands are there on every path", verify_control.arrivals),
+    ("failures are taken where they may happen", verify_control.failures),
     ("forks have branches", verify_attrs.forks),
     ("one Return, at the end", verify_calls.returns),
     ("parameters are named and typed", verify_calls.parameters),

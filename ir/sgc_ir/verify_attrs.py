@@ -25,6 +25,7 @@ FIELDS = (
     "stream_messages",
     "output",
     "kind",
+    "error",
 )
 _OWN_STREAM = ("stream_text", "stream_messages")
 _NO_VALUE = (Op.ROLE_BEGIN, Op.ROLE_END, Op.IMAGE, Op.VIDEO, Op.PREFIX_HINT, Op.RETURN)
@@ -131,6 +132,8 @@ ATTRIBUTES: dict[str | tuple[Op, str], tuple[str, Check]] = {
     (Op.PREFIX_HINT, "tokens"): ("a number >= 0 or a reference", _natural),
     "values": ("a list or tuple", _sequence),
     "tokens": ("pairs of a reference and an arm", _tokens),
+    "on": ("failed", _one_of(("failed",))),
+    "catch": ("a list or tuple of names", _names),
     "count": ("a number or a reference", _number),
     "among": ("a reference, or several", _refs),
     "reads": ("a reference, or several", _refs),

@@ -10,6 +10,7 @@ from sgc_ir.ops import Op
 from sgc_ir.verify_scope import Faults, Scope
 
 _KINDS = (0, 1, 2)
+_MAY_FAIL = (Op.VARIABLE, Op.CALL, Op.FIRST, Op.EXPR)
 
 
 def control(scope: Scope) -> Faults:
@@ -18,6 +19,30 @@ def control(scope: Scope) -> Faults:
             yield from _merge_faults(scope, node)
         if node.control is not None:
             yield from _token_faults(scope, node, node.control, "runs under")
+
+
+def failures(scope: Scope) -> Faults:
+    """A Branch on failures looks at a node that may fail; its error is read where it took one."""
+    for node in scope.graph.nodes:
+        if node.op is Op.BRANCH and "on" in node.attrs:
+            cond = node.attrs["cond"]
+            if not isinstance(cond, Ref) or scope.node(cond).op not in _MAY_FAIL:
+                yield node, "asks whether something has failed that is no reading, call or Expr"
+            if not node.attrs.get("catch"):
+                yield node, "takes no kind of error; it needs a catch"
+        elif node.op is Op.BRANCH and "catch" in node.attrs:
+            yield node, "has a catch without on"
+        elif node.op is Op.VARIABLE and node.attrs.get("field") == "error":
+            yield from _error_faults(scope, node)
+
+
+def _error_faults(scope: Scope, node: Node) -> Faults:
+    of = node.attrs.get("of")
+    branch = scope.node(of) if isinstance(of, Ref) else None
+    if branch is None or branch.op is not Op.BRANCH or "on" not in branch.attrs:
+        yield node, "reads the error of what is no Branch on failures"
+    elif not scope.tokens.covers(frozenset([(branch.id, True)]), scope.tokens.of_node(node)):
+        yield node, f"reads the error of %{branch.id} where it may have taken none"
 
 
 def _token_faults(scope: Scope, node: Node, token: Any, what: str) -> Faults:

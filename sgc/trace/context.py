@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace import operand as operands
+from sgc.trace.attempts import see
 from sgc.trace.containers import is_followed
 from sgc.trace.control import Control
 from sgc.trace.facts import BOTH, Facts
@@ -19,6 +20,7 @@ from sgc_ir.graph import ROOT_STREAM, Graph, Ref, Source
 from sgc_ir.ops import Op
 
 if TYPE_CHECKING:
+    from sgc.trace.attempts import Attempt
     from sgc.trace.env import Frame
     from sgc.trace.forks import Family
     from sgc.trace.region import Region
@@ -43,7 +45,9 @@ class Trace:
         stream: the stream whose body runs; tool and sub-program calls count on it.
         effects: number of recorded nodes that do something.
         partials: number of recorded nodes that may fail.
-        guards: places of the `try` statements whose handlers would see errors.
+        guards: the `try` statements whose handlers would see errors.
+        takes_errors: a `try` of the program may take what the run raises. is_strict: it may take
+            what a sub-program raises, in which all that follows a reading waits for it.
         unrolled: [place, passes] of the Python loops that are running.
     """
 
@@ -52,7 +56,7 @@ class Trace:
 
     runtime: Runtime
 
-    def __init__(self) -> None:
+    def __init__(self, takes_errors: bool = False, is_strict: bool = False) -> None:
         from sgc.trace.runtime import Runtime
 
         self.is_active = True
@@ -62,7 +66,9 @@ class Trace:
         self.effects = 0
         self.partials = 0
         self.size = 0
-        self.guards: list[Source] = []
+        self.guards: list[Attempt] = []
+        self.is_strict = is_strict
+        self.takes_errors = takes_errors
         self.trials = 0  # operands under evaluation that Python might skip
         self.unrolled: list[list[Any]] = []
         self.graphs: dict[str, Graph] = {}
@@ -96,13 +102,16 @@ class Trace:
         where = region if region is not None else self.region
         if op not in _CANNOT_FAIL if may_fail is None else may_fail:
             self.partials += 1
-            self.check_read()
         self._check_size()
         owner = stream if stream is not None else self.stream
         if stream_id is None:
             stream_id = owner.opener if owner.region is where else ROOT_STREAM
         place = source if source is not None else here()
-        return where.add(op, attrs, stream_id, place, body)
+        made = where.add(op, attrs, stream_id, place, body)
+        origin = _stops_at(op, attrs) if may_fail is not False else None
+        if origin is not None:
+            see(self, where, made, origin)
+        return made
 
     def expr(self, fn: str, *args: Any, **kwargs: Any) -> Any:
         """Record `fn(*args, **kwargs)`; gives its symbol. Refuses what the table lacks."""
@@ -124,21 +133,27 @@ class Trace:
 
     def operand(self, value: Any, region: Region | None = None) -> Any:
         """`value` as an operand of a node of `region`; containers are copied."""
-        return operands.operand(self, value, region if region is not None else self.region)
+        where = region if region is not None else self.region
+        if not self.takes_errors:
+            return operands.operand(self, value, where)
+        with self.unseen():
+            return operands.operand(self, value, where)
+
+    @contextmanager
+    def unseen(self) -> Iterator[None]:
+        """What is recorded inside of the block is no doing of the program: no `try` sees it."""
+        guards, self.guards = self.guards, []
+        is_strict, self.is_strict = self.is_strict, False
+        try:
+            yield
+        finally:
+            self.guards, self.is_strict = guards, is_strict
 
     def ref(self, symbol: Symbol) -> Ref:
         """`symbol` in the current region."""
         return self.region.lift(symbol)
 
     # -- limits -----------------------------------------------------------------------------------
-
-    def check_read(self) -> None:
-        """Refuse what may fail at run time where a `try` would have to see it."""
-        if self.guards:
-            raise refuse(
-                f"`try` around run-time values (line {self.guards[-1].line}) is not compiled: its "
-                "`except` or `finally` would have to run when they fail; move it out of the `try`"
-            )
 
     def _check_size(self) -> None:
         self.size += 1
@@ -177,3 +192,15 @@ class Trace:
         finally:
             if before is not None:
                 self.region, self.stream = before
+
+
+def _stops_at(op: Op, attrs: Mapping[str, Any]) -> str | None:
+    """With what Python may stop where a node is recorded, see `sgc.trace.attempts.see`; None for
+    what fails later, when its stream gets to it."""
+    if op is Op.EXPR:
+        return None if attrs.get("append") or attrs["fn"] in _LATER else "expr"
+    stops = (Op.CALL, Op.FIRST, Op.VARIABLE)
+    return "call" if op in stops and not attrs.get("append") else None
+
+
+_LATER = ("set", "fail", "raise_again")

@@ -11,13 +11,15 @@ import builtins
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sgc.trace.emit import BREAK, CONTINUE, DEAD, FELL, RETURN
+from sgc.trace.emit import BREAK, CONTINUE, DEAD, EXCEPT, FELL, RETURN
 from sgc.trace.env import Env
 from sgc.trace.log import Contents, Path, put_back, undo
 from sgc.trace.refusal import Refusal, here, place_of, refuse
 from sgc.trace.symbol import BIND_ADVICE, Poison, Symbol
+from sgc.trace.taken import MixedError, TracedError
 from sgc_ir.errors import CompileError
 from sgc_ir.ops import Op
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from sgc.trace.context import Trace
 
 Body = Callable[[], Any]
+_ERROR = "error"
 EXITS = (BREAK, CONTINUE, RETURN)
 _VALUE = "the value of this condition"
 
@@ -89,6 +92,7 @@ class Control:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.scopes: list[Scope] = []
+        self.raised = Env({}, trace.log)  # the error of a path that has raised one
         # where the paths of an `if` go that ends an arm: (depth, paths), or None to join them
         self._tails: list[tuple[int, list[Path]] | None] = []
 
@@ -208,13 +212,13 @@ class Control:
     def fail(self, error: Exception) -> None:
         """Record that the present path ends with an error."""
         trace = self.trace
+        if type(error) is TracedError:
+            self.throw(error)
+            return
         _check_own(error)
-        if trace.guards:
-            raise refuse(
-                f"{type(error).__name__} is raised on one path inside of a `try` (line "
-                f"{trace.guards[-1].line}), whose handlers would see it; move it out of the `try`",
-                place=place_of(error.__traceback__),
-            ) from error
+        if any(attempt.takes(error) for attempt in trace.guards):
+            self._leave_with(error)
+            return
         name = type(error).__name__
         is_known = getattr(builtins, name, None) is type(error)
         shown = name if is_known else type(error).__qualname__
@@ -225,6 +229,49 @@ class Control:
         place = place_of(error.__traceback__)
         attrs = {"fn": "fail", "args": (shown, *args)}
         trace.node(Op.EXPR, attrs, may_fail=True, source=place if place.line else here())
+
+    # -- errors that a `try` may take -------------------------------------------------------------
+
+    def throw(self, error: Exception, inner: Scope | None = None) -> None:
+        """The present path raises an error of the run, or one that a handler did not take; it
+        leaves the scope `inner` with it."""
+        if any(attempt.takes(error) for attempt in self.trace.guards):
+            self._leave_with(error, inner)
+        elif isinstance(error, TracedError):
+            error.raise_again()
+        else:
+            self.fail(error)
+
+    def _leave_with(self, error: Exception, inner: Scope | None = None) -> None:
+        attempt = next(a for a in reversed(self.trace.guards) if a.takes(error))
+        if attempt.region is not self.trace.region:
+            raise refuse(
+                f"{type(error).__name__} is raised in a loop over run-time values inside of a "
+                f"`try` (line {attempt.place.line}), which would take it; put the `try` into the "
+                "loop",
+                place=place_of(error.__traceback__),
+            ) from error
+        scopes = self.scopes if inner is None else self.scopes[: self.scopes.index(inner)]
+        scope = next(s for s in reversed(scopes) if EXCEPT in s.catches)
+        scope.waiting[EXCEPT].append(self.path_with(error, scope.depth))
+
+    def path_with(self, error: Exception, depth: int) -> Path:
+        """The present state, of a path that has raised an error."""
+        self.raised[_ERROR] = error.facts if isinstance(error, TracedError) else error
+        path = replace(self.path(depth), error=error)
+        self.raised.drop(_ERROR)
+        return path
+
+    def take_error(self, paths: Sequence[Path]) -> Exception:
+        """The error of `paths`, whose state is the present one."""
+        found = self.raised.slots.pop(_ERROR)
+        if len(paths) == 1:
+            assert paths[0].error is not None, "a path that has raised nothing"
+            return paths[0].error
+        if type(found) is Symbol:
+            origins = {e.origin for p in paths if isinstance(e := p.error, TracedError)}
+            return TracedError(self.trace, found, origins.pop() if len(origins) == 1 else "any")
+        return MixedError()
 
     # -- if ---------------------------------------------------------------------------------------
 

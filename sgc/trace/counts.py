@@ -78,6 +78,10 @@ class Count:
         """The number, or an operand that computes it in the current region."""
         if self.constant is not None:
             return self.constant
+        with trace.unseen():
+            return self._recorded(trace)
+
+    def _recorded(self, trace: Trace) -> Any:
         total: Any = None
         for key in sorted(self.terms, key=lambda k: (len(k), k)):
             factor, symbols = self.terms[key]

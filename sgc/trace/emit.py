@@ -15,6 +15,7 @@ CONTINUE = 2
 RETURN = 3
 DEAD = 4  # every path has left or failed
 EXHAUSTED = 6  # of a loop: its items, or its condition, ended it
+EXCEPT = 7  # the path has raised an error that a `try` may take
 FELL = 5  # the paths of an `if` that ends an arm go on with those of the arm
 
 N = TypeVar("N", bound=ast.AST)

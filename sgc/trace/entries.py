@@ -10,10 +10,12 @@ from sgc.lang.primitives import Primitive, Role, refuse_block
 from sgc.trace.facts import BOTH, distinct
 from sgc.trace.form import Form
 from sgc.trace.refusal import refuse
-from sgc.trace.symbol import Spread, is_mark, is_stream
+from sgc.trace.symbol import Spread, Symbol, is_mark, is_stream
 
 if TYPE_CHECKING:
+    from sgc.trace.context import Trace
     from sgc.trace.region import Region
+    from sgc.trace.stream import Stream
 
 
 @dataclass(frozen=True)
@@ -103,3 +105,12 @@ def _check_value(value: Any) -> None:
     if callable(value):
         name = getattr(value, "__name__", repr(value))
         raise refuse(f"{name} was appended, which is a function; append its result")
+
+
+def writer(trace: Trace, stream: Stream, name: str, entry: Any) -> Any:
+    """The node that wrote a variable, or its value as an operand; the program reads nothing."""
+    if isinstance(entry, Written):
+        return trace.region.lift(Symbol(entry.region, entry.node))
+    if isinstance(entry, Gathered):
+        return [writer(trace, stream, name, e) for e in entry.entries]
+    return trace.operand(stream.value_of(name, entry, "value"))

@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from sgc.trace.attempts import TraceAgain, run_try, with_attempt
 from sgc.trace.control import DeadPath
 from sgc.trace.emit import BREAK, RETURN, RETURN_SLOT
 from sgc.trace.env import Env, Frame
@@ -17,7 +18,7 @@ from sgc.trace.generator import TracedGenerator, comprehension
 from sgc.trace.operand import holds_spread
 from sgc.trace.ownership import MISSING
 from sgc.trace.patterns import matches
-from sgc.trace.refusal import Refusal, here, refuse
+from sgc.trace.refusal import Refusal, refuse
 from sgc.trace.run_loops import run_walk
 from sgc.trace.snapshot import Snapshot
 from sgc.trace.symbol import TRUTH, Maybe, Poison, Spread, Symbol, check_sure, is_mark
@@ -233,45 +234,24 @@ class Flow:
     def try_(
         self, body: Body, handlers: tuple[Any, ...], other: Body | None, final: Body | None
     ) -> Any:
+        def handled() -> Any:
+            return run_try(self.trace, body, handlers, other) if handlers else body()
+
         if final is None:
-            return self._handled(body, handlers, other)
+            return handled()
 
         def guarded() -> Any:
-            with _Guard(self.trace):
-                return self._handled(body, handlers, other)
+            return with_attempt(self.trace, handled)
 
         try:
             return leaving(self.trace, guarded, final)
-        except (Refusal, DeadPath):
+        except (Refusal, DeadPath, TraceAgain):
             raise
         except BaseException:
             late = final()
             if late:
                 return late
             raise
-
-    def _handled(self, body: Body, handlers: tuple[Any, ...], other: Body | None) -> Any:
-        if not handlers:
-            return body()
-        try:
-            with _Guard(self.trace):
-                code = body()
-        except CompileError:
-            raise
-        except Exception as error:
-            return self._handle(error, handlers)
-        return code or (other() if other is not None else None)
-
-    def _handle(self, error: Exception, handlers: tuple[Any, ...]) -> Any:
-        for kind, body, env, name in handlers:
-            if kind is not None and not isinstance(error, kind()):
-                continue
-            try:
-                return body(error)
-            finally:
-                if name is not None:
-                    env.drop(name)
-        raise error
 
     def match_(self, env: Env, subject: Any, cases: tuple[Any, ...]) -> Any:
         """Patterns in order, as a chain of `if`s; the subject was evaluated once."""
@@ -294,16 +274,3 @@ class Flow:
             return self.if_(guard(), body, rest, True)
 
         return self.if_(fits, taken, rest, is_last)
-
-
-class _Guard:
-    """While it is open, run-time values may not be read: a handler would see their errors."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-
-    def __enter__(self) -> None:
-        self._trace.guards.append(here())
-
-    def __exit__(self, *args: object) -> None:
-        self._trace.guards.pop()

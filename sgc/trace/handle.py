@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sgc.trace.attempts import see
 from sgc.trace.form import STR, UNKNOWN, Form
 from sgc.trace.refusal import refuse
 from sgc.trace.symbol import Symbol, is_mark
@@ -77,9 +78,9 @@ class TracedHandle:
 
     def _read(self, name: str, field: str, form: Form) -> Any:
         trace = self._trace
-        trace.check_read()
         attrs: dict[str, Any] = {"name": name, "of": trace.ref(self.symbol)}
         if field != "value":
             attrs["field"] = field
         node = trace.node(Op.VARIABLE, attrs, may_fail=False)
+        see(trace, trace.region, node, "any")
         return Symbol(trace.region, node, form)

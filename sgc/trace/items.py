@@ -13,6 +13,7 @@ from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
 from sgc.trace.refusal import refuse
 from sgc.trace.source import is_user_function
 from sgc.trace.symbol import BIND_ADVICE, KEY, Maybe, Poison, Spread, Symbol, check_sure, is_mark
+from sgc.trace.taken import TracedError
 from sgc_ir.ops import Op
 
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ class Items:
     def attribute(self, value: Any, name: str) -> Any:
         """`value.name`; getters of user classes run rewritten."""
         cls = type(value)
+        if cls is TracedError:
+            return value.attribute(name)
         if cls.__module__ != "builtins" and not is_mark(value):
             found = getattr(cls, name, None)
             if isinstance(found, property) and is_user_function(found.fget):

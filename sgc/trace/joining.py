@@ -43,6 +43,10 @@ class Join:
 
     def run(self) -> None:
         """Make the joined state the present one."""
+        with self.trace.unseen():
+            self._run()
+
+    def _run(self) -> None:
         trace, region = self.trace, self.region
         undo(self.frame)
         merged = []
@@ -314,7 +318,7 @@ def _common_handle(handles: list[TracedHandle]) -> Form:
     unsure = frozenset(n for c in callees for n in c.unsure) | (every - set(names))
     program = " or ".join(dict.fromkeys(c.program for c in callees))
     value = common_form([c.value for c in callees])
-    return Form("handle", target=Callee("", program, variables, unsure, value, True))
+    return Form("handle", target=Callee("", program, variables, unsure, value, is_done=True))
 
 
 def _uneven(contents: list[list[Any]]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace.counts import Count
-from sgc.trace.entries import Given, Written, may_be_unset
+from sgc.trace.entries import Given, Written, may_be_unset, writer
 from sgc.trace.form import INT, Form, common_form
 from sgc.trace.operand import form_of
 from sgc.trace.refusal import refuse
@@ -133,9 +133,7 @@ def _writer(join: Join, stream: Stream, name: str, entry: Any) -> Any:
     """The operand that a Merge takes from one path: where there is one, the node that wrote."""
     if entry is None:
         return UNSET
-    if isinstance(entry, Written):
-        return join.region.lift(Symbol(entry.region, entry.node))
-    return join.trace.operand(stream.value_of(name, entry, "value"))
+    return writer(join.trace, stream, name, entry)
 
 
 def _sample(entry: Any) -> Any:

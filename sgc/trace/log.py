@@ -27,11 +27,13 @@ class Path:
         arms: the token under which it was taken.
         contents: of all that was written since the start of the construct that joins it.
         facts: what is known of run-time values on it, see `sgc.trace.facts`.
+        error: what it has raised, if it has.
     """
 
     arms: Arms
     contents: Contents
     facts: Mapping[Any, Any]
+    error: Exception | None = None
 
 
 def saved(value: Any) -> Any:

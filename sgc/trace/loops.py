@@ -64,7 +64,8 @@ class Loop:
                 self.base.restore()
             region = self._trace_body()
             if self._is_settled(region):
-                return self._finish(region)
+                with self.trace.unseen():
+                    return self._finish(region)
         raise self.refuse("its passes depend on each other in a way that is not compiled")
 
     def hands_on(self) -> bool:

@@ -52,6 +52,7 @@ class Region:
         self.texts: set[int] = set()  # nodes whose value is a text
         self.writers: set[int] = set()  # nodes that a Variable reads unchanged
         trace.regions[self.number] = self
+        self.tried: dict[int, int] = {}  # node that a `try` sees -> its Branch
         self._joins: dict[Arms, int] = {}  # Merges of tokens
         self.params: list[Param] = []
         self.captures: dict[str, Ref] = {}  # parameter -> value of the parent
@@ -128,7 +129,12 @@ class Region:
     def known_read(self, key: tuple[Any, ...]) -> Symbol | None:
         """An earlier read of a variable that stands for one here."""
         found = self.reads.get(key)
-        return found if found is not None and self.is_there(found.node) else None
+        if found is None or not self.is_there(found.node):
+            return None
+        branch = self.tried.get(found.node)
+        if branch is None or self.tokens.covers(frozenset([(branch, False)]), self.arms):
+            return found
+        return None  # it may have failed, and is read again
 
     def note(self, node: int, domain: Any, is_text: bool) -> None:
         """What is known of the value of a new node."""
@@ -213,6 +219,8 @@ class Region:
         self.writers = {node for node in self.writers if node < num_nodes}
         while self.domains and next(reversed(self.domains)) >= num_nodes:
             self.domains.popitem()
+        while self.tried and next(reversed(self.tried)) >= num_nodes:
+            self.tried.popitem()
         for made in (self._captured, self._joins):
             _drop_last(made, lambda node: node >= num_nodes)
         while self.passes and next(reversed(self.passes)) >= num_nodes:

@@ -35,7 +35,7 @@ class Block:
         return self._value if self._gives else None
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is None or issubclass(kind, Exception):
+        if kind is None or (self._gives and issubclass(kind, Exception)):
             self._end(self._value)
 
 
@@ -146,6 +146,11 @@ class TracedState:
     def var_scope(self, name: str) -> Block:
         """`with s.var_scope("v"):` the text that is appended inside becomes variable `v`."""
         stream = self.stream_
+        if stream.trace.takes_errors:
+            raise refuse(
+                "var_scope in a program whose `try` takes what the run raises; set the variable "
+                "from the parts of the text"
+            )
 
         def begin() -> Symbol:
             stream.check_open()

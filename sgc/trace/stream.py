@@ -16,6 +16,7 @@ from sgc.lang.primitives import (
     check_name,
     parts_of,
 )
+from sgc.trace.attempts import see
 from sgc.trace.counts import ZERO, Count
 from sgc.trace.entries import (
     Gathered,
@@ -26,6 +27,7 @@ from sgc.trace.entries import (
     choices_of,
     may_be_unset,
     variable_name,
+    writer,
 )
 from sgc.trace.facts import BOTH
 from sgc.trace.form import BOOL, STR, Form, common_form, form_of_gen
@@ -303,6 +305,7 @@ class Stream:
         form = common_form([entry.form, form_of(default)])
         args = (self.region.lift(Symbol(entry.region, entry.node)), self.trace.operand(default))
         node = self.trace.node(Op.EXPR, {"fn": "default", "args": args}, may_fail=False)
+        see(self.trace, self.trace.region, node, "call")
         return Symbol(self.trace.region, node, form)
 
     def _is_set(self, entry: Written) -> Symbol:
@@ -346,6 +349,8 @@ class Stream:
 
     def variable(self, name: str, region: Region, of: int, field: str, form: Form) -> Any:
         """A Variable node that reads node `of`, or the one that does so already."""
+        if region is not self.trace.region and self.trace.takes_errors:
+            of, region = self.trace.region.lift(Symbol(region, of)).node, self.trace.region
         key = (name, of, field)
         found = region.known_read(key)
         if found is None:
@@ -353,16 +358,15 @@ class Stream:
             if field != "value":
                 attrs["field"] = field
             node = self.trace.node(Op.VARIABLE, attrs, self, region=region, may_fail=False)
-            self.trace.check_read()
             region.reads.pop(key, None)  # the new one stands last, see `Region.undo`
             found = region.reads[key] = Symbol(region, node, form)
+            see(self.trace, region, node, "call")
         return found
 
     def whole(self, field: str) -> Symbol:
         """The text or the messages at this point."""
         self._check_moved()
         attrs: dict[str, Any] = {"name": field, "field": f"stream_{field}"}
-        self.trace.check_read()
         now, at = self.trace.region, self.opener
         region = now if now is self.region or now.may_append else self.region
         if region is not self.region:
@@ -372,6 +376,7 @@ class Stream:
         node = self.trace.node(
             Op.VARIABLE, attrs, self, region=region, may_fail=False, stream_id=at
         )
+        see(self.trace, region, node, "call")
         return Symbol(region, node, STR if field == "text" else Form("list"))
 
     def final_variables(self) -> dict[str, Any]:
@@ -382,6 +387,9 @@ class Stream:
             if may_be_unset(entry):
                 assert isinstance(entry, Written)
                 value: Any = Symbol(entry.region, entry.node)
+            elif self.trace.takes_errors:  # what is read there fails the row
+                found[name] = writer(self.trace, self, name, entry)
+                continue
             else:
                 value = self.value_of(name, entry, "value")
             found[name] = self.trace.operand(value)

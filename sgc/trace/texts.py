@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sgc.trace.operand import holds_symbol
 from sgc.trace.refusal import refuse
 from sgc.trace.symbol import BIND_ADVICE, Symbol, is_mark
+from sgc.trace.taken import MIXED, MixedError, TracedError
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
@@ -67,6 +68,10 @@ class Texts:
 
     def text_of(self, value: Any, how: str = "str") -> Any:
         """`str(value)`, `repr(value)` or `ascii(value)`."""
+        if type(value) is TracedError:
+            return value.text(how)
+        if type(value) is MixedError:
+            raise refuse(MIXED)
         if self._is_run_time(value):
             if how == "str" and type(value) is Symbol and value.form.kind == "str":
                 return value

@@ -9,6 +9,7 @@ from typing import Any
 
 from sgc.lang.current import driving
 from sgc.lang.function import ProgramSpec
+from sgc.trace.attempts import TraceAgain
 from sgc.trace.audit import audited
 from sgc.trace.containers import put_content
 from sgc.trace.context import Trace
@@ -81,7 +82,15 @@ def repr_ids(content: Any) -> list[Any]:
 
 
 def _traced(spec: ProgramSpec, constants: Mapping[str, Any]) -> Program:
-    trace = Trace()
+    takes_errors, is_strict = False, False
+    while True:
+        try:
+            return _traced_once(spec, constants, Trace(takes_errors, is_strict))
+        except TraceAgain as again:
+            takes_errors, is_strict = True, is_strict or again.is_strict
+
+
+def _traced_once(spec: ProgramSpec, constants: Mapping[str, Any], trace: Trace) -> Program:
     trace.main = spec.name
     params = tuple(p for p in spec.params if p.name not in constants)
     forms = {p.name: form_of_param(p, p.default is not MISSING) for p in params}

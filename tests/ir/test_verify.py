@@ -75,7 +75,7 @@ def body_node(base: Program, node_id: int, **changes: Any) -> Program:
 def test_samples_are_valid() -> None:
     verify(essay_judge())
     verify(static_judge())
-    for program in (IF, LOOPING, UNSETTING):
+    for program in (IF, LOOPING, UNSETTING, TRYING):
         verify(program)
 
 
@@ -154,7 +154,17 @@ def with_body_return(base: Program, **attrs: Any) -> Program:
     return body_node(base, -1, attrs={**body.nodes[-1].attrs, **attrs})
 
 
-IF, LOOPING, UNSETTING = branching(), looping(0), unsetting()
+def trying() -> Program:
+    """A reading whose error is taken, and looked at."""
+    b = Builder("main.py")
+    gen = b.add(Op.GEN, name="v", ordinal=0)
+    read = b.add(Op.VARIABLE, name="v", of=gen)
+    b.add(Op.BRANCH, cond=read, on="failed", catch=("GenerationError",))
+    b.add(Op.VARIABLE, name="error", of=Ref(2), field="error", control=(Ref(2), True))
+    return Program("main", {"main": b.graph("main", value="done", vars={})})
+
+
+IF, LOOPING, UNSETTING, TRYING = branching(), looping(0), unsetting(), trying()
 IF_MERGE, IF_RETURN = find(IF, Op.MERGE), find(IF, Op.RETURN)
 
 DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
@@ -228,6 +238,16 @@ DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
             (with_attrs(LOOPING, 2, of=Ref(1)), "reads an output of %1, a Variable"),
             (with_attrs(LOOPING, 3, kind=1), "only the Return of a body"),
             (with_body_return(LOOPING, kind=3), "must be 0, 1 or 2"),
+        ],
+    ),
+    "failures are taken where they may happen": (
+        "failures",
+        [
+            (with_attrs(TRYING, 2, cond=Ref(0)), "no reading, call or Expr"),
+            (with_attrs(TRYING, 2, cond=True), "no reading, call or Expr"),
+            (with_attrs(TRYING, 2, catch=()), "takes no kind of error"),
+            (edited(TRYING, 3, control=(2, False)), "where it may have taken none"),
+            (with_attrs(TRYING, 3, of=Ref(1)), "what is no Branch on failures"),
         ],
     ),
     "what may be unset is not read": (

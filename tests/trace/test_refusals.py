@@ -50,6 +50,14 @@ class Mutable:
     count = 0
 
 
+class Manager:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        return False
+
+
 class Slotted:
     __slots__ = ("n",)
 
@@ -170,15 +178,6 @@ def set_changed_in_one_arm(s, p: bool):
     seen = set()
     if p:  # here
         seen.add("a")
-
-
-@refused("ValueError is raised on one path inside of a `try`")
-def raise_in_an_arm_of_a_try(s, p: bool):
-    try:
-        if p:
-            raise ValueError("x")  # here
-    except ValueError:
-        return "caught"
 
 
 @refused("exit is code that is not compiled")
@@ -445,29 +444,45 @@ def hidden_state_in_an_operand(s, x: str):
     return x and seen.write("1")  # here
 
 
-@refused(r"`try` around run-time values.*move it out of the `try`")
-def handler_around_an_expression(s, x):
+@refused("read in a loop over run-time values inside of a `try`.*put the `try` into the loop")
+def handler_around_a_loop(s, xs: list):
+    forks = s.fork_each(xs)
+    for f in forks:
+        f += sgc.gen("v")
     try:
-        return int(x)  # here
-    except ValueError:
-        return 0
-
-
-@refused("`try` around run-time values")
-def handler_around_a_gen(s):
-    try:
-        s += sgc.gen("v")  # here
+        return [f["v"] for f in forks]  # here
     except sgc.GenerationError:
-        s += "failed"
+        return []
 
 
-@refused("`try` around run-time values")
-def finally_around_a_read(s):
+@refused("in a `with` block inside of a `try`.*put the `try` into the block")
+def handler_around_a_manager(s):
     s += sgc.gen("v")
     try:
-        s += s["v"]  # here
-    finally:
-        s += "end"
+        with Manager():  # here
+            return s["v"]
+    except sgc.GenerationError:
+        return ""
+
+
+@refused("`.args` of an error that the run raises is not compiled; an error has reason, program")
+def arguments_of_an_error(s):
+    s += sgc.gen("v")
+    try:
+        return s["v"]
+    except sgc.GenerationError as e:
+        return e.args  # here
+
+
+@refused("var_scope in a program whose `try` takes what the run raises")
+def piece_beside_a_handler(s):
+    s += sgc.gen("v")
+    with s.var_scope("piece"):  # here
+        s += "a"
+    try:
+        return s["v"]
+    except sgc.GenerationError:
+        return ""
 
 
 @refused("is a different stream, function or object on each path")

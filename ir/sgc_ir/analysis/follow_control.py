@@ -9,11 +9,14 @@ from sgc_ir.analysis.follow_values import either
 from sgc_ir.analysis.frames import BROKEN, Family, Following, Frame, LoopResult, is_broken
 from sgc_ir.analysis.spans import Unknown, calls_of, is_open
 from sgc_ir.graph import ROOT_STREAM, Node, Ref
+from sgc_ir.ops import Op
 
 
 def follow_branch(follower: Following, frame: Frame, node: Node, condition: Condition) -> Any:
     cond = frame.operand(node.attrs["cond"])
     waits = frame.waits_of(node)
+    if "on" in node.attrs:
+        cond = _has_failed(frame, node, cond)
     arms: dict[bool, Condition | None]
     if is_broken(cond):
         arms = {True: None, False: None}
@@ -24,6 +27,14 @@ def follow_branch(follower: Following, frame: Frame, node: Node, condition: Cond
         arms = {True: condition, False: None} if _truth(cond) else {True: None, False: condition}
     frame.arms[node.id], frame.arm_waits[node.id] = arms, waits
     return cond
+
+
+def _has_failed(frame: Frame, branch: Node, cond: Any) -> Any:
+    """Calls and readings are taken to go well; an expression may fail where it is not known."""
+    if is_broken(cond):
+        return True
+    is_expression = frame.graph.nodes[branch.attrs["cond"].node].op is Op.EXPR
+    return cond if is_expression and _truth(cond) is None else False
 
 
 def _truth(cond: Any) -> bool | None:

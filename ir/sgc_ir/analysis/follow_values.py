@@ -66,7 +66,7 @@ def follow_expression(follower: Following, frame: Frame, node: Node, condition: 
             value = evaluate_partly(fn, args, kwargs, follower.spans)
         except Exception as error:  # whatever the function raises in Python fails the node
             # A path that may not be taken may fail: that says nothing of the row.
-            if not condition:
+            if not condition and not _is_tried(frame, node):
                 follower.fail(node, f"{type(error).__name__}: {error}")
     stream = frame.stream(node)
     if fn == "set" and stream is not None:
@@ -74,6 +74,12 @@ def follow_expression(follower: Following, frame: Frame, node: Node, condition: 
     if node.attrs.get("append"):
         _append(follower, frame, node, condition, value)
     return value
+
+
+def _is_tried(frame: Frame, node: Node) -> bool:
+    """Whether the Branch behind an expression takes its error."""
+    after = frame.graph.nodes[node.id + 1]
+    return "on" in after.attrs and bool(after.attrs["cond"] == Ref(node.id))
 
 
 # -- variables
@@ -96,6 +102,8 @@ def _read(
     what = field.removeprefix("stream_")
     if target is BROKEN or target is None or target is UNSET:
         return BROKEN
+    if field == "error":
+        return Unknown(follower.spans.new(0, None, frame.waits_of(node)))
     if isinstance(target, LoopResult) and field in ("output", "kind"):
         return target.kind if field == "kind" else target.outputs.get(name, BROKEN)
     stream = target.root if isinstance(target, Frame) else target

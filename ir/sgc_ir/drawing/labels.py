@@ -81,6 +81,11 @@ def _first_lines(view: View, node: Node) -> list[str]:
     return wrap(visible(f"first {count} of {names}"), lines=2)
 
 
+def _branch_lines(view: View, node: Node) -> list[str]:
+    failed = " failed" if "on" in node.attrs else ""
+    return wrap(visible(f"if {value_label(view, node.attrs['cond'])}{failed}"), lines=2)
+
+
 def _return_lines(view: View, node: Node) -> list[str]:
     attrs = node.attrs
     lines = wrap(visible(f"return {value_label(view, attrs['value'])}"), lines=2)
@@ -110,7 +115,7 @@ _LINES: dict[Op, Callable[[View, Node], list[str]]] = {
     Op.PREFIX_HINT: lambda view, node: [
         f"hint: {value_label(view, node.attrs['readers'])} readers"
     ],
-    Op.BRANCH: lambda view, node: wrap(f"if {value_label(view, node.attrs['cond'])}", lines=2),
+    Op.BRANCH: _branch_lines,
     Op.MERGE: lambda view, node: wrap(f"{_target(node)}{name_of(view, node)}", lines=2),
     Op.LOOP: _loop_lines,
     Op.RETURN: _return_lines,

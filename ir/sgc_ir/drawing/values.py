@@ -98,7 +98,8 @@ def name_of(view: View, node: Node, depth: int = 0) -> str:
         case Op.FIRST:
             return f"first({value_label(view, attrs['count'], depth)}, ..)"
         case Op.BRANCH:
-            return value_label(view, attrs["cond"], depth)
+            failed = " failed" if "on" in attrs else ""
+            return f"{value_label(view, attrs['cond'], depth)}{failed}"
         case Op.MERGE if attrs["values"]:
             return _merge_label(view, node, depth)
         case _:

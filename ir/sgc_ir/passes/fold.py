@@ -21,7 +21,7 @@ from sgc_ir.passes.uses import named_nodes
 from sgc_ir.passes.values import MAX_ITEMS, MAX_TEXT, is_plain, joined, shown
 
 NAME = "fold"
-_NEVER = ("set", "fail")  # they do something else than to give a value
+_NEVER = ("set", "fail", "raise_again")  # they do something else than to give a value
 _IDENTITY = ("is", "is not")
 
 

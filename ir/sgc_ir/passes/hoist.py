@@ -4,7 +4,8 @@ Requires: nothing. Keeps behaviour, because one of the arms runs whenever the Br
 nodes in a stream are the next ones of that stream either way. Hoisted are texts, role marks, gens
 and selects that are equal in all attributes, ordinal and name included (so paths, seeds and
 variables stay), and that read nothing of their arm; tools are not, which would run before what
-decides on them. Nothing that looks at a stream stands between. In a row whose condition fails, more
+decides on them. A Branch on failures keeps its arms, since streams go on only when it has taken the
+error. Nothing that looks at a stream stands between. In a row whose condition fails, more
 calls may have been made.
 """
 
@@ -31,7 +32,7 @@ def run(program: Program, context: Context) -> tuple[Program, Report]:
 
 
 def _hoist(graph: Graph, notes: Notes) -> Graph:
-    branches = [node for node in graph.nodes if node.op is Op.BRANCH]
+    branches = [n for n in graph.nodes if n.op is Op.BRANCH and "on" not in n.attrs]
     if not branches:
         return graph
     editor = Editor(graph)

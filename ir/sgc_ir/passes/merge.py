@@ -16,7 +16,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, Source, is_constant, iter_refs, map_refs
+from sgc_ir.graph import (
+    ROOT_STREAM,
+    Graph,
+    Node,
+    Program,
+    Ref,
+    Source,
+    is_constant,
+    iter_refs,
+    map_refs,
+)
 from sgc_ir.ops import Op
 from sgc_ir.passes.base import Context, Notes, Report, each_graph
 from sgc_ir.passes.editor import Editor
@@ -24,6 +34,7 @@ from sgc_ir.textform.printer import print_node
 
 NAME = "merge"
 _GREEDY = 1e-6  # temperatures below are greedy
+_FAILING = ("fail", "raise_again")
 _WRITERS = (Op.GEN, Op.SELECT, Op.CALL, Op.SUB_PROGRAM)
 
 
@@ -72,6 +83,7 @@ class _Merging:
         self._states: dict[int, str] = {ROOT_STREAM: "root"}  # stream -> key of what it holds
         self._nodes: dict[int, list[int]] = {}  # branch -> nodes in its stream
         self._branches: dict[int, list[int]] = {}  # fork -> branches that may be merged
+        self._tried = {n.attrs["cond"].node for n in graph.nodes if "on" in n.attrs}
         self._raced = {r.node for n in graph.nodes for r in iter_refs(n.attrs.get("among"))}
         for node in graph.nodes:
             self._add(node)
@@ -123,15 +135,15 @@ class _Merging:
         return print_node(bare)
 
     def _may_merge(self, node: Node) -> bool:
-        if node.id in self._raced:
-            return False  # losers are cancelled
+        if node.id in self._tried | self._raced:
+            return False  # a `try` sees the error of this one only; losers are cancelled
         if node.op is Op.VARIABLE:
             of = node.attrs.get("of")
             return isinstance(of, Ref) and self._graph.nodes[of.node].op in _WRITERS
         if node.op in (Op.GEN, Op.CALL, Op.SUB_PROGRAM):
             return _is_fixed(node, self._fixed)
         plain = (Op.CONSTANT_TEXT, Op.SELECT, Op.ROLE_BEGIN, Op.ROLE_END, Op.ARGUMENT)
-        return node.op in plain or (node.op is Op.EXPR and node.attrs["fn"] != "fail")
+        return node.op in plain or (node.op is Op.EXPR and node.attrs["fn"] not in _FAILING)
 
     # -- what is merged
 

@@ -38,10 +38,14 @@ def run(program: Program, context: Context) -> tuple[Program, Report]:
 
 
 def _prune(graph: Graph, notes: Notes) -> Graph:
-    if not any(node.op is Op.BRANCH and is_plain(node.attrs["cond"]) for node in graph.nodes):
+    if not any(_is_decided(node) for node in graph.nodes):
         return graph
     walk = _Walk(graph)
     return walk.done(notes) if walk.is_possible else graph
+
+
+def _is_decided(node: Node) -> bool:
+    return node.op is Op.BRANCH and "on" not in node.attrs and is_plain(node.attrs["cond"])
 
 
 class _Walk:
@@ -76,7 +80,7 @@ class _Walk:
             self._merge(node)
         elif control == _DEAD or node.stream in self._dead:
             self._drop(node)
-        elif node.op is Op.BRANCH and is_plain(node.attrs["cond"]):
+        elif _is_decided(node):
             taken = bool(node.attrs["cond"])
             self._tokens[node.id, taken] = control
             self._tokens[node.id, not taken] = _DEAD

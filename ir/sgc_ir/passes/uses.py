@@ -26,12 +26,17 @@ _BY_VALUE: dict[Op, tuple[str, ...]] = {
 }
 
 
+def _by_value(node: Node) -> tuple[str, ...]:
+    """What of the node is read by value; a Branch on failures looks at the node itself."""
+    return () if "on" in node.attrs else _BY_VALUE.get(node.op, ())
+
+
 def named_nodes(graph: Graph, of_tokens: bool = True) -> set[int]:
     """Nodes that cannot be replaced by their value: writers, forks, what loops walk or capture,
     streams, parameters of calls, and `of_tokens` those under whose tokens others run."""
     found: set[int] = set()
     for node in graph.nodes:
-        plain = _BY_VALUE.get(node.op, ())
+        plain = _by_value(node)
         for name, value in node.attrs.items():
             if name not in plain and (of_tokens or name != "tokens"):
                 found |= {ref.node for ref in iter_refs(value)}
@@ -56,7 +61,7 @@ def takes_unset(node: Node, name: str) -> bool:
 
 def with_values(node: Node, value: Callable[[Ref], Any]) -> dict[str, Any]:
     """The node's attributes with `value(ref)` for each reference that is read by value."""
-    plain = _BY_VALUE.get(node.op, ())
+    plain = _by_value(node)
     return {k: map_refs(v, value) if k in plain else v for k, v in node.attrs.items()}
 
 

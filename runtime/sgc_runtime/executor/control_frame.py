@@ -12,6 +12,7 @@ from sgc_ir.ops import Op
 from sgc_runtime.executor.cell import Cell, as_cell
 from sgc_runtime.executor.control_plan import ControlPlan, Lane
 from sgc_runtime.executor.dead_calls import note_dead
+from sgc_runtime.executor.failures import Outcome, decide
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Family, Gate
 from sgc_runtime.executor.handle import Handle
@@ -223,12 +224,18 @@ class ControlFrame(Frame):
     # -- tokens
 
     def _branch(self, node: Node) -> None:
-        truth = Cell()
+        truth = Outcome() if "on" in node.attrs else Cell()
         self._late.put(node.id, truth)
+        if type(truth) is Outcome:
+            decide(self, node, truth)
+        else:
+            self._ask(node, truth)
+        truth.then(lambda cell: self._decide(node, cell))
+
+    def _ask(self, node: Node, truth: Cell) -> None:
         if self.chain is not None:
             self.chain.guard(truth)
         self.compute(node, self.operand(node.attrs["cond"]), bool, truth)
-        truth.then(lambda cell: self._decide(node, cell))
 
     def _decide(self, branch: Node, truth: Cell) -> None:
         if truth.error is not None:

@@ -186,6 +186,8 @@ class ControlPlan:
         if node.op is Op.JOIN:
             self.tails[node.id] = tuple(self._tails(node))
         before = {*self.solid[node.id], *(ref.node for ref in iter_refs(node.attrs.get("after")))}
+        if "on" in node.attrs:  # what streams got before it is skipped where they have failed
+            before.update(self.last.values())
         for lane in self._lanes(node):
             if lane in self.last:
                 before.add(self.last[lane])

@@ -35,6 +35,7 @@ class GraphPlan:
         holds_gates: of a loop's body: the loop stays at its gates until its passes are through.
         unsure: nodes whose value may turn out to be UNSET, or a handle.
         checked: Variables that read them.
+        tried: nodes of which a Branch takes the error.
     """
 
     def __init__(self, graph: Graph, is_body: bool = False, may_unset: bool = False) -> None:
@@ -50,6 +51,7 @@ class GraphPlan:
         self.control = ControlPlan(graph, self.gated, at_root) if controlled else None
         self.unsure = _unsure(graph, is_body) if may_unset else frozenset()
         self.checked = frozenset(n.id for n in graph.nodes if _reads(n, self.unsure))
+        self.tried = frozenset(n.attrs["cond"].node for n in graph.nodes if "on" in n.attrs)
         self._params: dict[int, tuple[SamplingParams, SamplingParams]] = {}
         self._leading: dict[int, tuple[Any, ...]] = {}
         self._steps: tuple[Handlers, list[Step]] | None = None
@@ -89,12 +91,16 @@ class Executable:
     Attributes:
         has_effects: it calls tools that are not pure.
         has_races: it chooses among branches, and cancels others.
+        catches: it takes errors.
+        in_order: something of it waits for what is before it in program order.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.has_effects = any(effect != "pure" for effect in program.tools.values())
         self.has_races = any(node.op is Op.FIRST for node in program.walk())
+        self.catches = any("on" in node.attrs for node in program.walk())
+        self.in_order = self.has_effects or self.catches
         self._plans: dict[int, GraphPlan] = {}
         self._needs: tuple[SamplingParams, Needs] | None = None
         self._lives: tuple[SamplingParams, dict[int, GraphLives]] | None = None

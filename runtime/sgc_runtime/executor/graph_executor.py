@@ -67,7 +67,7 @@ async def execute(
     params = Signature(program.graph.name, program.graph.params).arguments((), args)
     ctx.scope = Scope(program.graph.name)
     root = Stream(ctx)
-    chain = EffectChain() if executable.has_effects else None
+    chain = EffectChain() if executable.in_order else None
     run = _run(executable, root, params, tools or {})
     frame = make_frame(run, program.graph, root, params, (), chain)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from sgc_ir.expr import FUNCTIONS
 from sgc_ir.graph import UNSET, Node, Ref
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather, pending_cells, resolve
+from sgc_runtime.executor.failures import guard_reading, raise_again, taken_error, tool_ended
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Gathered
 from sgc_runtime.executor.handle import Handle, UnsetVariable
@@ -52,8 +54,7 @@ def variable(frame: Frame, node: Node) -> Any:
         value = _read_unsure(frame, node, frame.values[node.attrs["of"].node], field)
     else:
         value = _read(frame, node, frame.values[node.attrs["of"].node], field)
-    if frame.chain is not None and field not in _NOT_AWAITED:
-        frame.chain.guard(value.value if type(value) is Pending else as_cell(value))
+    guard_reading(frame, node, value)
     return _appended(frame, node, value) if node.attrs.get("append") else value
 
 
@@ -61,6 +62,8 @@ def _read(frame: Frame, node: Node, target: Any, field: str) -> Any:
     kind = type(target)
     if kind is Pending:
         return target if field == "value" else target.meta
+    if field == "error":
+        return taken_error(target)
     if kind is Stream:
         return _read_stream(frame, node, target, field)
     if kind is Branch:
@@ -74,9 +77,6 @@ def _read(frame: Frame, node: Node, target: Any, field: str) -> Any:
     if isinstance(target, Cell):
         return _read_later(frame, node, target, field)
     return {} if field == "meta" else target
-
-
-_NOT_AWAITED = ("item", "output", "kind")  # in Python these are there, or are no reading at all
 
 
 def _read_unsure(frame: Frame, node: Node, target: Any, field: str) -> Any:
@@ -222,6 +222,8 @@ def _stream_reading(frame: Frame, node: Node, field: str) -> Any:
 
 def expression(frame: Frame, node: Node) -> Any:
     fn = node.attrs["fn"]
+    if fn == "raise_again":
+        return raise_again(frame, node)
     args = frame.operand(node.attrs["args"])
     kwargs = frame.operand(node.attrs.get("kwargs") or {})
     if fn == "set":
@@ -234,7 +236,7 @@ def expression(frame: Frame, node: Node) -> Any:
         result = _item_of_long(frame, args)
     if result is None:
         result = _evaluate(frame, node, function.call, args, kwargs)
-    if frame.chain is not None and not function.total:
+    if frame.chain is not None and not function.total and node.id not in frame.plan.tried:
         frame.chain.guard(as_cell(result))
     return _appended(frame, node, result) if node.attrs.get("append") else result
 
@@ -308,10 +310,10 @@ def tool_call(frame: Frame, node: Node) -> Any:
     if chain is not None and attrs["effect"] != "pure":
         before, done = chain.link()
         cells = [*cells, *before]
-    elif chain is not None:
+    elif chain is not None and node.id not in frame.plan.tried:
         chain.guard(result)
     if done is not result:
-        result.forward(done)
+        result.then(partial(tool_ended, frame, node, done))
     order = frame.order(node)
 
     def begin(stream: Stream) -> None:
