@@ -41,6 +41,8 @@ RUN_OPTIONS = {
         "--profile",
         "--trace",
         "--no-reorder",
+        "--reorder-rows",
+        "--explain-breaks",
     ),
 }
 
@@ -54,10 +56,15 @@ def test_version_and_help(sgc_cli: Sgc) -> None:
         assert sgc_cli(command, "-h").out.startswith(f"Usage: sgc {command}")
 
 
+def _flag(name: str, default: object) -> str:
+    """What is so by default is switched off."""
+    return f"--{'no-' if default is True else ''}{name.replace('_', '-')}"
+
+
 def test_every_setting_is_an_option_with_its_default(sgc_cli: Sgc) -> None:
     shown = sgc_cli("run", "--help").out
     words = {line.split()[0] for line in shown.splitlines() if line.startswith("  --")}
-    settings = {"--" + f.name.replace("_", "-") for f in fields(RunSettings)}
+    settings = {_flag(f.name, f.default) for f in fields(RunSettings)}
     assert words == (RUN_OPTIONS | settings) - {"--output", "--help"}  # those have a short form
     for default in ("(default 1.0)", "(default 128)", "(default 0)", "(default smollm2-135m)"):
         assert default in " ".join(shown.split())
