@@ -11,13 +11,14 @@ and hints; only the model is missing: a step takes virtual time, and gens say wo
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common.conditions import conditions, use_threads
+from benchmarks.common.conditions import conditions, cores, use_threads
 from benchmarks.common.results import ResultFile, default_path, result_path
 
 if TYPE_CHECKING:  # brings in torch, whose threads are set first
@@ -29,6 +30,9 @@ if TYPE_CHECKING:  # brings in torch, whose threads are set first
 POOLS = (1, 2, 4, 8)  # longest requests
 PARALLEL = 256  # the default of `sgc run`
 PARTS = ("mmlu", "agents", "rag", "tree", "judge", "react", "game24")
+BEST, BASE = "plan+hints", "lpm+lru"
+GOAL_OVER = 0.03  # computed tokens over the optimum
+GOAL_FEWER = 0.25  # computed tokens below those of longest prefix and LRU, somewhere
 _ROOMY = 2_000_000  # KV slots of the run that finds the longest request
 
 
@@ -60,19 +64,25 @@ POLICIES = {
 
 def main(argv: list[str] | None = None) -> None:
     args = _arguments(argv)
-    use_threads(1)
+    use_threads(cores() if args.real else 1)
     from benchmarks.common.data import Data
 
     data = Data(args.data)
+    threads = cores() if args.real else 1
     file = ResultFile(
         args.output,
         what=__doc__ or "",
         data=data.source,
         limit=args.limit,
-        conditions=conditions(1),
+        conditions=conditions(threads),
     )
     for part, job in jobs(args, data):
-        file.add(part, measure(part, job, args))
+        if args.real:
+            file.add(f"{part}, real engine", confirm(part, job, args))
+        else:
+            file.add(part, measure(part, job, args))
+    file.add("summary", found := summary(file.parts))
+    print(json.dumps(found, indent=1))
 
 
 def jobs(args: argparse.Namespace, data: Data) -> Iterator[tuple[str, SimulatedJob]]:
@@ -97,6 +107,49 @@ def measure(part: str, job: SimulatedJob, args: argparse.Namespace) -> dict[str,
             pool[name] = result = run(job, args.model, POLICIES[name], size * longest)
             print(f"  {size}x {name:10} {_line(result)}", flush=True)
     return found
+
+
+def confirm(part: str, job: SimulatedJob, args: argparse.Namespace) -> dict[str, Any]:
+    """The same on the real model, whose gens use all their tokens too."""
+    from benchmarks.common.real_policies import run_on_model
+
+    longest = longest_request(job, args.model)
+    found: dict[str, Any] = {"rows": len(job.job.rows), "longest_request": longest, "pools": {}}
+    print(f"{part}, real engine: {len(job.job.rows)} rows, longest request {longest}")
+    for size in args.pools:
+        pool = found["pools"][f"{size}x"] = {}
+        for name in args.policies:
+            policy = POLICIES[name]
+            pool[name] = result = run_on_model(
+                job.job, args.model, policy, size * longest, PARALLEL
+            )
+            print(f"  {size}x {name:10} {result}", flush=True)
+    return found
+
+
+def summary(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """How the goals stand, over all parts of the simulator that are there."""
+    over: dict[str, float] = {}
+    fewer: dict[str, float] = {}
+    retractions = 0
+    for part, found in parts.items():
+        for size, pool in found.get("pools", {}).items() if "real" not in part else ():
+            if BEST not in pool or BASE not in pool:
+                continue
+            best, base = pool[BEST], pool[BASE]
+            retractions += best["retractions"]
+            over[f"{part}, {size}"] = best["over_optimum"]
+            fewer[f"{part}, {size}"] = round(
+                1.0 - best["computed_tokens"] / base["computed_tokens"], 4
+            )
+    return {
+        "over_optimum": over,
+        "within_3_percent": sorted(name for name, share in over.items() if share <= GOAL_OVER),
+        "missed": sorted(name for name, share in over.items() if share > GOAL_OVER),
+        "fewer_than_lpm": fewer,
+        "quarter_fewer": sorted(name for name, share in fewer.items() if share >= GOAL_FEWER),
+        "retractions_with_hints": retractions,
+    }
 
 
 def longest_request(job: SimulatedJob, model: str) -> int:
@@ -197,6 +250,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--model", default="smollm2-135m", help="whose tokenizer cuts the prompts")
     parser.add_argument("--output", type=result_path, default=default_path("simulator"))
+    parser.add_argument("--real", action="store_true", help="on the real model; takes minutes")
     recorded = parser.add_argument_group("a run that `sgc run --record` has recorded, instead")
     recorded.add_argument("--record", type=Path, help="the file")
     recorded.add_argument("--program", help="PROGRAM.py[:FUNCTION]")
