@@ -98,7 +98,9 @@ class _Times:
             return later(begin, self._clock.graph(node.attrs["callee"]))
         if node.body is not None:
             inner = latest(end for _, end in graph_times(node.body, self._clock).values())
-            return later(begin, Time(inner.tokens, inner.waits + 1))
+            # How many passes there are one after another is not known; without calls they take
+            # no time.
+            return later(begin, Time(inner.tokens, inner.waits + 1)) if any(inner) else begin
         if node.op is Op.JOIN and node.attrs["mode"] == "gather":
             refs = [ref.node for ref in iter_refs(node.attrs.get("vars"))]
             ends = [self._times[at][1] for at in refs]

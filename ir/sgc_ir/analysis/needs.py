@@ -42,6 +42,17 @@ def size_of(value: Any) -> Size:
     return UNKNOWN
 
 
+class Amount(NamedTuple):
+    """Tokens and characters, and how many things are open that may add to them."""
+
+    tokens: int = 0
+    chars: int = 0
+    open: int = 0
+
+    def times(self, number: int) -> Amount:
+        return Amount(number * self.tokens, number * self.chars, number * self.open)
+
+
 class Given(NamedTuple):
     """Where a value comes from: a parameter of the graph (or an item of it), or a constant."""
 
@@ -73,7 +84,7 @@ class Need:
     """Tokens to generate and characters to say, at most.
 
     Attributes:
-        known: False where the run decides how much it is.
+        open: how much of it the run decides, and cannot be told before: numbers of such things.
         texts: what the row gives -> how often it is said.
         parts: bounds of passes (None: once), what each pass needs, and where the parameters of
             its graph come from.
@@ -81,7 +92,7 @@ class Need:
 
     tokens: int = 0
     chars: int = 0
-    known: bool = True
+    open: int = 0
     texts: dict[Given, int] = field(default_factory=dict)
     parts: list[tuple[tuple[Passes, ...] | None, Need, Mapping[str, Given]]] = field(
         default_factory=list
@@ -90,29 +101,33 @@ class Need:
     def add(self, other: Need) -> None:
         self.tokens += other.tokens
         self.chars += other.chars
-        self.known = self.known and other.known
+        self.open += other.open
         for given, times in other.texts.items():
             self.texts[given] = self.texts.get(given, 0) + times
         self.parts += other.parts
 
-    def amount(self, sizes: Mapping[str, Size]) -> tuple[int, int] | None:
-        """Tokens and characters in a row with such arguments; None: not known."""
-        if not self.known:
-            return None
-        tokens = self.tokens
+    def amount(self, sizes: Mapping[str, Size]) -> Amount:
+        """Of a row with such arguments; loops whose passes it does not tell count as open, with
+        nothing of what is in them."""
+        tokens, opened = self.tokens, self.open
         chars = self.chars + sum(g.of(sizes).chars * n for g, n in self.texts.items())
         for passes, inner, given in self.parts:
-            times = _times(passes, sizes)
-            each = inner.amount({name: g.of(sizes) for name, g in given.items()}) if times else None
-            if times is None or (times and each is None):
-                return None
-            if each is not None:
-                tokens, chars = tokens + times * each[0], chars + times * each[1]
-        return tokens, chars
+            times = 1 if passes is None else most_passes(passes, sizes)
+            if times is None:
+                opened += 1
+            elif times:
+                each = inner.amount(inner_sizes(given, sizes))
+                tokens, chars = tokens + times * each.tokens, chars + times * each.chars
+                opened += times * each.open
+        return Amount(tokens, chars, opened)
 
 
-def _times(passes: tuple[Passes, ...] | None, sizes: Mapping[str, Size]) -> int | None:
-    if passes is None:
-        return 1
+def inner_sizes(given: Mapping[str, Given], sizes: Mapping[str, Size]) -> dict[str, Size]:
+    """Sizes of the parameters of a loop's body or a called graph."""
+    return {name: g.of(sizes) for name, g in given.items()}
+
+
+def most_passes(passes: tuple[Passes, ...], sizes: Mapping[str, Size]) -> int | None:
+    """The least of the bounds that are known; None: there is none."""
     known = [most for bound in passes if (most := bound.most(sizes)) is not None]
     return max(0, min(known)) if known else None

@@ -28,10 +28,10 @@ class Needs:
         self._open: set[int] = set()
 
     def graph(self, graph: Graph) -> Need:
-        """What a run of a graph or loop body needs; not known for one that calls itself."""
+        """What a run of a graph or loop body needs; open for one that calls itself."""
         key = id(graph)
         if key in self._open:
-            return Need(known=False)
+            return Need(open=1)
         found = self._graphs.get(key)
         if found is None:
             self._open.add(key)
@@ -49,10 +49,15 @@ class Needs:
         """What one node needs, of a graph that was looked at."""
         return self._nodes.get(id(node), _NONE)
 
+    def part(self, node: Node) -> tuple[tuple[Passes, ...] | None, Need, Mapping[str, Given]]:
+        """Of a loop or sub-program: bounds of its passes, what one needs, and where the parameters
+        come from; see `Need.parts`."""
+        return self.node(node).parts[0]
+
     def _need(self, graph: Graph, node: Node, texts: _Texts) -> Need:
         if node.op in (Op.GEN, Op.SELECT):
             tokens = self._bound(node)
-            return Need(known=False) if tokens is None else Need(tokens)
+            return Need(open=1) if tokens is None else Need(tokens)
         if node.op is Op.CONSTANT_TEXT:
             return Need(chars=len(node.attrs["text"]))
         if node.op is Op.ROLE_BEGIN:
@@ -139,7 +144,12 @@ def _passes(graph: Graph, loop: Node) -> tuple[Passes, ...]:
 def _number(graph: Graph, operand: Any) -> Passes:
     if isinstance(operand, int):
         return Passes(operand)
-    return Passes(value=_given(graph, operand))
+    if isinstance(operand, Ref):
+        node = graph.nodes[operand.node]
+        if node.op is Op.EXPR and node.attrs["fn"] == "len":
+            return _length(graph, node.attrs["args"][0])
+    given = _given(graph, operand)
+    return Passes(value=given) if given.name else Passes()
 
 
 def _length(graph: Graph, operand: Any) -> Passes:
@@ -153,7 +163,8 @@ def _length(graph: Graph, operand: Any) -> Passes:
     if node.op is Op.FORK:
         items = node.attrs.get("items")
         return _length(graph, items) if items is not None else _number(graph, node.attrs["width"])
-    return Passes(length=_given_node(graph, node))
+    given = _given_node(graph, node)
+    return Passes(length=given) if given.name else Passes()
 
 
 def _body_params(graph: Graph, loop: Node) -> Mapping[str, Given]:

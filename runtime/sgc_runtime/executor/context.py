@@ -19,6 +19,7 @@ from sgc_runtime.executor.node_log import NodeLog
 from sgc_runtime.executor.node_stats import NodeTable
 from sgc_runtime.executor.policy import Policies
 from sgc_runtime.executor.scope import Order, Scope
+from sgc_runtime.executor.to_come import ToCome
 
 
 def give_place(error: BaseException, place: Mapping[str, Any]) -> None:
@@ -81,8 +82,7 @@ class RunContext:
         self.tells = self.defaults.hints and takes_hints  # what is known of calls to come
         self.row = row
         self.instance = next(_instances)
-        self.more_tokens: int | None = None  # that calls not issued yet may generate, if known
-        self.more_chars: int | None = None  # that the program still says before them, if known
+        self.to_come: ToCome | None = None  # of calls that are not issued yet, where somebody asks
         self.shared_chars = 0  # of the root's prompt, which rows to come begin with too, if known
         self.merges: Merges | None = None  # where equal calls of the run are made once
         self.scope = Scope(program)
@@ -136,13 +136,6 @@ class RunContext:
         """The program has raised an error that it may have taken before: it fails the row."""
         self._acknowledged = [known for known in self._acknowledged if known is not error]
         self.fail(error, order)
-
-    def will_not_run(self, tokens: int, chars: int = 0) -> None:
-        """So much of what might have been generated and said stands on a path that is not taken."""
-        if self.more_tokens is not None and tokens:
-            self.more_tokens = max(0, self.more_tokens - tokens)
-        if self.more_chars is not None and chars:
-            self.more_chars = max(0, self.more_chars - chars)
 
     # -- work in flight
 

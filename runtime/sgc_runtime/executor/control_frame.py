@@ -307,7 +307,7 @@ class ControlFrame(Frame):
             self._end(node, self.root.ctx.first_error(self.prefix) or error)
         else:
             if self.run.needs is not None:
-                self.will_not_run(self.run.needs.node(node))
+                self.expect(self.run.needs.node(node), -1)
             if self.lives is not None:
                 note_dead(self, node, self.lives, self._late.known)
 

@@ -37,10 +37,10 @@ class GraphRun:
     Attributes:
         plain: long lists that are known to hold no Cell, by their id.
         lives: what is known of the prompts of each graph, by its id; empty where nobody asks.
-        needs: what nodes generate and say at most, or None. sizes: of the arguments.
+        needs: what nodes generate and say at most, or None.
     """
 
-    __slots__ = ("executable", "handlers", "lives", "needs", "plain", "sizes", "tools")
+    __slots__ = ("executable", "handlers", "lives", "needs", "plain", "tools")
 
     def __init__(
         self,
@@ -49,10 +49,9 @@ class GraphRun:
         handlers: Mapping[Any, Callable[[Frame, Node], Any]],
         lives: Mapping[int, GraphLives],
         needs: Needs | None = None,
-        sizes: Mapping[str, Size] | None = None,
     ) -> None:
         self.executable = executable
-        self.lives, self.needs, self.sizes = lives, needs, sizes or {}
+        self.lives, self.needs = lives, needs
         self.tools = tools
         self.handlers = handlers
         self.plain: dict[int, list[Any]] = {}
@@ -72,7 +71,7 @@ class Frame:
         kind: of a loop's pass, how it ended: 0 the loop goes on, 1 break, 2 return.
         dispatched: done once every node has been started.
         dead: number of nodes that turned out not to run.
-        lives: what is known of the graph's prompts, or None.
+        lives: what is known of the graph's prompts, or None. sizes: of its parameters.
     """
 
     __slots__ = (
@@ -91,6 +90,7 @@ class Frame:
         "result",
         "root",
         "run",
+        "sizes",
         "values",
         "variables",
     )
@@ -109,6 +109,7 @@ class Frame:
         self.run = run
         self.plan: GraphPlan = run.executable.plan(graph)
         self.lives = run.lives.get(id(graph))
+        self.sizes: Mapping[str, Size] = {}
         self.root = root
         self.params = params
         self.prefix = prefix
@@ -253,11 +254,11 @@ class Frame:
             "source": str(node.source) or None,
         }
 
-    def will_not_run(self, need: Need, times: int = 1) -> None:
-        """Something that was counted among what is to come will not be."""
-        found = need.amount(self.run.sizes if not self.prefix else {})
-        if found is not None:
-            self.root.ctx.will_not_run(times * found[0], times * found[1])
+    def expect(self, need: Need, times: int, opened: int = 0) -> None:
+        """So often `need` is to come besides what was counted; negative: it is not to come."""
+        to_come = self.root.ctx.to_come
+        if to_come is not None:
+            to_come.add(need.amount(self.sizes), times, opened)
 
     def fail(self, node: Node, error: Exception) -> Exception:
         """Note an error of a data node; it keeps its type and gets its place as attributes

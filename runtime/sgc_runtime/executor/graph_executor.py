@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sgc_ir.analysis.needs import size_of
+from sgc_ir.analysis.needs import Size, size_of
 from sgc_ir.errors import GenerationError
 from sgc_ir.graph import Node, Program
 from sgc_ir.ops import Op
@@ -19,6 +19,7 @@ from sgc_runtime.executor.frames import make_frame
 from sgc_runtime.executor.scope import Scope
 from sgc_runtime.executor.state import FinishedState, finished
 from sgc_runtime.executor.stream import Stream
+from sgc_runtime.executor.to_come import ToCome
 from sgc_runtime.executor.tools import Tool, check_tools
 
 _HANDLERS: dict[Op, Callable[[Frame, Node], Any]] = {
@@ -68,8 +69,10 @@ async def execute(
     ctx.scope = Scope(program.graph.name)
     root = Stream(ctx)
     chain = EffectChain() if executable.in_order else None
-    run = _run(executable, root, params, tools or {})
+    sizes = {name: size_of(value) for name, value in params.items()} if ctx.tells else {}
+    run = _run(executable, root, sizes, tools or {})
     frame = make_frame(run, program.graph, root, params, (), chain)
+    frame.sizes = sizes
 
     def begin() -> None:
         ctx.enter()
@@ -82,7 +85,7 @@ async def execute(
 
 
 def _run(
-    executable: Executable, root: Stream, params: Mapping[str, Any], tools: Mapping[str, Tool]
+    executable: Executable, root: Stream, sizes: Mapping[str, Size], tools: Mapping[str, Tool]
 ) -> GraphRun:
     """What the frames of a row share; with hints the row's context and root know what is to
     come."""
@@ -91,12 +94,9 @@ def _run(
     if not ctx.tells:
         return GraphRun(executable, tools, handlers, {})
     lives, needs = executable.lives(ctx.defaults.params), executable.needs(ctx.defaults.params)
-    sizes = {name: size_of(value) for name, value in params.items()}
-    to_come = needs.graph(graph).amount(sizes)
-    if to_come is not None:
-        ctx.more_tokens, ctx.more_chars = to_come
+    ctx.to_come = ToCome(needs.graph(graph).amount(sizes))
     root.core.life = lives[id(graph)].begin()
-    return GraphRun(executable, tools, handlers, lives, needs, sizes)
+    return GraphRun(executable, tools, handlers, lives, needs)
 
 
 def _state(frame: Frame, program: Program) -> FinishedState:

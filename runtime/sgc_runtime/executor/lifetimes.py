@@ -198,10 +198,10 @@ def chars_of(core: Core) -> int:
 
 def note_said(core: Core) -> None:
     """What the stream has said since this was called last is no longer to come."""
-    ctx = core.ctx
-    if ctx.more_chars is not None:
+    to_come = core.ctx.to_come
+    if to_come is not None:
         chars = core.prompt.num_chars()
-        ctx.will_not_run(0, chars - max(core.told_chars, core.fork_chars))
+        to_come.chars -= chars - max(core.told_chars, core.fork_chars)
         core.told_chars = chars
 
 
@@ -209,13 +209,12 @@ def tell(
     core: Core, params: SamplingParams, facts: CallFacts | None, template: ChatTemplate
 ) -> dict[str, Any]:
     """Note that a call of the stream is issued; the hints of its `Call`, by field."""
-    ctx, life = core.ctx, core.life
+    to_come, life = core.ctx.to_come, core.life
     told: dict[str, Any] = {"beginnings": _beginnings(core, facts, template)}
-    if ctx.more_tokens is not None:
-        ctx.will_not_run(call_bound(params))
+    if to_come is not None:
+        to_come.tokens -= call_bound(params)
         note_said(core)
-        told["more_tokens"] = ctx.more_tokens
-        told["more_chars"] = ctx.more_chars if ctx.more_tokens else 0
+        told["more_tokens"], told["more_chars"] = to_come.told()
     if life is not None:
         life.less()
     if facts is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sgc_ir.analysis.needs import Size, inner_sizes, most_passes
+from sgc_ir.analysis.needs_graph import Needs
 from sgc_ir.graph import ROOT_STREAM, Node, Ref
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather
 from sgc_runtime.executor.control_frame import ControlFrame
@@ -43,6 +45,7 @@ class _LoopRun:
         self._carried = {name: self._outer(operand) for name, operand in entries.items()}
         self._limits = [frame.operand(node.attrs["max"])] if "max" in node.attrs else []
         self._passes: list[Frame] = []
+        self._sizes: Mapping[str, Size] = {}  # of the body's parameters
         self._root: BodyRoot | None = None
         self._point: ForkPoint | None = None
         walked = [*self._over, *self._captures.values()]
@@ -129,14 +132,26 @@ class _LoopRun:
 
     def _grow(self, passes: int, begins: bool) -> None:
         """The streams that the loop uses learn of so many passes."""
-        lives = self.frame.run.lives.get(id(self._body))
-        if lives is None:
+        run = self.frame.run
+        lives = run.lives.get(id(self._body))
+        if lives is None or run.needs is None:
             return
+        self._expect(run.needs, passes, begins)
         touched = [(self._stream.core.life, lives.root)]
         touched += [(life_of(self._captures.get(n)), found) for n, found in lives.captured.items()]
         for life, (calls, opened) in touched:
             if life is not None and (calls or opened):
                 life.more(passes * calls, passes * opened - begins)
+
+    def _expect(self, needs: Needs, passes: int, begins: bool) -> None:
+        bounds, need, given = needs.part(self.node)
+        self._sizes = inner_sizes(given, self.frame.sizes)
+        to_come = self.frame.root.ctx.to_come
+        if to_come is None or bounds is None:
+            return
+        planned = most_passes(bounds, self.frame.sizes) if begins else 0
+        times = passes if planned is None else passes - planned
+        to_come.add(need.amount(self._sizes), times, -1 if planned is None else 0)
 
     def _view(self, captured: Any) -> Any:
         """A captured fork or branch as the passes see it: behind the gate of this loop."""
@@ -200,6 +215,7 @@ class _LoopRun:
             carried={},
             starts=self._turns(),
         )
+        body.sizes = self._sizes
         self._passes.append(body)
         body.start()
         return body.kind
@@ -217,9 +233,8 @@ class _LoopRun:
 
     def _finish(self) -> None:
         """All passes that there will be have been begun."""
-        passes, needs = self._passes, self.frame.run.needs
-        if needs is not None and len(passes) < self._count:
-            self.frame.will_not_run(needs.graph(self._body), self._count - len(passes))
+        passes = self._passes
+        if len(passes) < self._count:
             self._grow(len(passes) - self._count, begins=False)
         self.values.give([body.result for body in passes])
         self.values.leave(self._slots, passes[-1].kind if passes else 0)
@@ -235,6 +250,8 @@ class _LoopRun:
 
     def give_up(self, error: BaseException) -> None:
         """There will be no passes."""
+        if self.frame.run.needs is not None:
+            self._expect(self.frame.run.needs, 0, begins=True)
         self.values.give_up(error)
         for gate, ticket in zip(self._gates, self._tickets, strict=True):
             ticket.then(_release(gate))

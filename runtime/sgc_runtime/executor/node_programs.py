@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sgc_ir.analysis.needs import inner_sizes
 from sgc_ir.errors import InputError
 from sgc_ir.graph import MISSING, Node, Param
 from sgc_ir.types import check_value
@@ -89,6 +90,8 @@ def _start_callee(
     if lives is not None:
         root.core.life = lives.begin()
     callee = make_frame(frame.run, graph, root, params, order, chain)
+    if frame.run.needs is not None:
+        callee.sizes = inner_sizes(frame.run.needs.part(node)[2], frame.sizes)
     callee.start()
     callee.dispatched.then(lambda _: root.close())
     callee.when_returned(lambda: handle.frame.set(callee))

@@ -22,7 +22,8 @@ def bound(node: Node) -> int | None:
 def amount(text: str, **arguments: Any) -> tuple[int, int] | None:
     program: Program = parse_program(text)
     need = Needs(program, bound).graph(program.graph)
-    return need.amount({name: size_of(value) for name, value in arguments.items()})
+    found = need.amount({name: size_of(value) for name, value in arguments.items()})
+    return None if found.open else (found.tokens, found.chars)
 
 
 def test_texts_of_constants_arguments_and_gens() -> None:
