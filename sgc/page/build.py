@@ -8,6 +8,7 @@ from typing import Any
 from sgc.page.costs import CostLines, cost_rows, finder
 from sgc.page.document import document
 from sgc.page.drawing import place, shown_boxes, with_lines
+from sgc.page.facts import known_facts
 from sgc.page.nodes import node_data, source_lines
 from sgc.page.timeline import Timeline
 from sgc_ir.drawing.model import signature
@@ -20,7 +21,7 @@ Figure = Mapping[str, str]  # label, planned, actual, note; all but the label ma
 def inspect_page(program: Program, sources: Files) -> str:
     """The graph, and what each node is. See `explain_page` for `sources`."""
     boxes, shown = shown_boxes(program)
-    nodes = node_data(shown)
+    nodes = node_data(shown, known_facts(program, shown))
     figures = [
         _figure("nodes", sum(1 for _ in program.walk())),
         _figure("calls of the model", sum(node["op"] in ("Gen", "Select") for node in nodes)),
@@ -62,7 +63,7 @@ def explain_page(
         "figures": list(figures),
         "failures": list(result["failures"].items())[:100],
         "graph": place([with_lines(box, lines) for box in boxes]),
-        "nodes": node_data(shown),
+        "nodes": node_data(shown, known_facts(program, shown)),
         "sources": source_lines(sources, shown),
         "costs": rows,
         "models": list(result["money"]),

@@ -11,7 +11,7 @@ from typing import Any
 
 from sgc_ir.drawing.layout import LINE, PAD, TITLE, Layout, Place, lay_out
 from sgc_ir.drawing.model import Box, Item, picture
-from sgc_ir.graph import Program
+from sgc_ir.graph import Graph, Program
 from sgc_ir.ops import Op
 
 _SPACE = 20.0  # between boxes and around them
@@ -33,11 +33,17 @@ KINDS = {  # op -> class of its boxes
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An item of the picture and the graph in which it stands; those of loops' bodies count as
-    the graph's around them."""
+    """An item of the picture.
+
+    Attributes:
+        graph: name of the program in which it stands, also for what is in a loop's body.
+        file: of that program.
+        owner: the graph or body that holds its node.
+    """
 
     graph: str
     file: str
+    owner: Graph
     item: Item
 
 
@@ -47,18 +53,18 @@ def shown_boxes(program: Program) -> tuple[list[Box], list[Shown]]:
     boxes = picture(program)
     items: list[Shown] = []
     for name, box in zip(names, boxes, strict=True):
-        file = program.graphs[name].source.file
-        items += [Shown(name, file, item) for item in _items(box)]
+        graph = program.graphs[name]
+        items += [Shown(name, graph.source.file, *found) for found in _items(box, graph)]
     return boxes, items
 
 
-def _items(box: Box) -> Iterator[Item]:
+def _items(box: Box, owner: Graph) -> Iterator[tuple[Graph, Item]]:
     for item in box.items.values():
         if item.node.op in _ROLES:
             continue  # frames show them
-        yield item
-        if item.box is not None:
-            yield from _items(item.box)
+        yield owner, item
+        if item.box is not None and item.node.body is not None:
+            yield from _items(item.box, item.node.body)
 
 
 def with_lines(box: Box, more: Callable[[Item], tuple[str, ...]]) -> Box:

@@ -13,9 +13,12 @@ from sgc_ir.textform.printer import print_node
 MAX_TEXT = 4_000  # characters of a text that a page shows; what is cut is counted
 
 
-def node_data(shown: Sequence[Shown]) -> list[dict[str, Any]]:
-    """One dict a node, in the order of `shown`."""
-    return [_node(found) for found in shown]
+def node_data(shown: Sequence[Shown], facts: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    """One dict a node, in the order of `shown`; `facts` are sentences about each."""
+    return [
+        _node(found) | ({"facts": list(known)} if known else {})
+        for found, known in zip(shown, facts, strict=True)
+    ]
 
 
 def _node(found: Shown) -> dict[str, Any]:

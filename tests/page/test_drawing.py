@@ -14,6 +14,7 @@ from support.random_control import random_program
 
 from sgc.cli.graphs import load_graph
 from sgc.page.drawing import place, shown_boxes
+from sgc.page.facts import known_facts
 from sgc.page.nodes import node_data
 from sgc_ir.graph import Program
 from sgc_ir.ops import Op
@@ -40,7 +41,7 @@ def counted(s, q: str):
 def check(graphs: Program) -> None:
     boxes, shown = shown_boxes(graphs)
     drawn = place(boxes)
-    nodes = node_data(shown)
+    nodes = node_data(shown, known_facts(graphs, shown))
     assert len(drawn["items"]) == len(nodes)
     for item, node in zip(drawn["items"], nodes):
         assert " ".join(item["lines"]) == node["label"] or not item["lines"]

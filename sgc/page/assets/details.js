@@ -51,6 +51,7 @@ function showDetails(number) {
   const written = data.sources[node.source];
   if (written !== undefined) parts.push(element("pre", {}, written.trim()));
   if (node.text !== undefined) parts.push(element("h3", {}, "text"), element("pre", {}, node.text));
+  if (node.facts) parts.push(element("h3", {}, "known before a run"), ...node.facts.map((fact) => element("p", {}, fact)));
   for (const at of costsOf[number]) {
     const row = data.costs[at];
     const others = row.nodes.length - 1;
