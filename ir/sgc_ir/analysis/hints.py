@@ -11,12 +11,13 @@ forks that loops walk) is left open.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sgc_ir.analysis.hints_places import CALLS, Place, Places
-from sgc_ir.analysis.hints_time import Clock, Time, graph_times, later, latest
+from sgc_ir.analysis.hints_time import Clock, Time, branches_of, graph_times, later, latest
 from sgc_ir.analysis.static_prefix import Piece, StaticPrefixes, static_prefixes
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref
 from sgc_ir.ops import Op
@@ -153,6 +154,10 @@ class _Walk:
         self._calls: dict[int, CallHints] = {}
         self._joined: set[int] = set()  # branches whose texts go into another stream
         self._parents = _parents(graph)
+        self._branches = branches_of(graph)
+        self._opened: Counter[str] = Counter()  # parameter that holds a fork -> branches opened
+        for at, branches in self._branches.items():
+            self._opened[str(graph.nodes[at].attrs.get("name"))] += len(branches)
         self._end = latest(end for _, end in times.values())
 
     def hints(self) -> GraphHints:
@@ -208,13 +213,13 @@ class _Walk:
     def _append(self, join: Node) -> None:
         """The first branch's text directly follows the stream's: what reads it goes on there."""
         fork = join.attrs["fork"].node
-        for at, node in enumerate(self._graph.nodes):
-            if node.op is Op.GET_FORK_ITEM and node.attrs["fork"].node == fork:
-                self._joined.add(at)
-                if node.attrs["index"] == 0:
-                    self._ahead[at] = self._ahead_of(join.stream).copy()
-                elif isinstance(node.attrs["index"], Ref):
-                    self._ahead[at] = _Ahead(known=False)
+        for at in self._branches.get(fork, ()):
+            index = self._graph.nodes[at].attrs["index"]
+            self._joined.add(at)
+            if index == 0:
+                self._ahead[at] = self._ahead_of(join.stream).copy()
+            elif isinstance(index, Ref):
+                self._ahead[at] = _Ahead(known=False)
 
     def _loop(self, loop: Node) -> None:
         """Its passes may be any number, also in branches that they were given."""
@@ -269,9 +274,7 @@ class _Walk:
         fork = self._graph.nodes[node.attrs["fork"].node]
         if fork.op is not Op.ARGUMENT:
             return isinstance(node.attrs["index"], Ref)
-        items = [n for n in self._graph.nodes if n.op is Op.GET_FORK_ITEM]
-        alone = sum(n.attrs["fork"] == node.attrs["fork"] for n in items) == 1
-        return not (alone and fork.attrs["name"] in self._place.single)
+        return not (self._opened[name := fork.attrs["name"]] == 1 and name in self._place.single)
 
     def _tree(self, at: int) -> _Tree:
         found = self._trees.get(at)

@@ -67,6 +67,7 @@ class _Times:
         self._graph, self._clock = graph, clock
         self._times: dict[int, tuple[Time, Time]] = {}
         self._streams: dict[int, Time] = {ROOT_STREAM: Time()}
+        self._branches = branches_of(graph)
 
     def run(self) -> dict[int, tuple[Time, Time]]:
         for node in self._graph.nodes:
@@ -85,7 +86,8 @@ class _Times:
         if self._takes_turn(node):
             waits.append(self._streams.get(node.stream, Time()))
         if node.op is Op.JOIN and node.attrs["mode"] == "append":
-            waits += [self._streams[at] for at in self._branches(node.attrs["fork"].node)]
+            branches = self._branches.get(node.attrs["fork"].node, ())
+            waits += [self._streams[at] for at in branches if at in self._streams]
         return latest(waits)
 
     def _end(self, node: Node, begin: Time) -> Time:
@@ -120,14 +122,14 @@ class _Times:
         is_own_text = node.attrs.get("field") in ("stream_text", "stream_messages")
         return OPS[node.op].in_stream or node.appends or node.body is not None or is_own_text
 
-    def _branches(self, fork: int) -> list[int]:
-        return [
-            node.id
-            for node in self._graph.nodes
-            if node.op is Op.GET_FORK_ITEM
-            and node.attrs["fork"].node == fork
-            and node.id in self._streams
-        ]
+
+def branches_of(graph: Graph) -> dict[int, list[int]]:
+    """Fork -> its branches, by the nodes that open them."""
+    found: dict[int, list[int]] = {}
+    for node in graph.nodes:
+        if node.op is Op.GET_FORK_ITEM:
+            found.setdefault(node.attrs["fork"].node, []).append(node.id)
+    return found
 
 
 def later(begin: Time, took: Time) -> Time:

@@ -149,11 +149,17 @@ def _measured(node: Node, defaults: SamplingParams) -> tuple[int, int | None]:
     if next(iter_refs(tuple(values.values())), None) is not None:
         most = values.get("max_tokens", defaults.max_tokens)
         return 0, None if isinstance(most, Ref) else most
+    if not any(name in values for name in _BINDING):  # the usual case, without a copy of all
+        high = values.get("max_tokens", defaults.max_tokens)
+        return min(values.get("min_tokens", defaults.min_tokens), high), high
     try:
         low, high = output_bounds(defaults.override(values), len)
     except (ValueError, TypeError):
         return 0, None  # the call itself says what is wrong
     return low, high
+
+
+_BINDING = ("regex", "json_schema", "grammar", "dtype", "choices")
 
 
 def _rendered_length(pieces: Sequence[Piece], template: ChatTemplate) -> int:
