@@ -108,7 +108,7 @@ class Body:
             if not isinstance(error, Exception) and error is not self.ctx.cancelled:
                 error = _as_exception(error, self.spec)
             self._place(error)
-            self.ctx.fail(error, self.root.scope.order())
+            self.ctx.note_again(error, self.root.scope.order())
             self._done.fail(error)
         self.ctx.leave()
 

@@ -69,6 +69,38 @@ graph work(name: str, size: int) {
 }
 """
 
+# A step that fails is taken; what was done behind it is not done again.
+TAKING = """
+program work
+tools {"check": "repeatable", "mail": "irreversible", "pay": "irreversible", "tell": "irreversible"}
+
+graph work(name: str, size: int) {
+  %0 = Argument append=True name="name"
+  %1 = Gen name="plan" ordinal=0 max_tokens=3
+  %2 = Call tool="check" effect="repeatable" args=(%1,) ordinal=1
+  %3 = Branch cond=%2 on="failed" catch=("GenerationError",)
+  %4 = Variable if %3 name="error" of=%3 field="error"
+  %5 = Expr if %3 fn="getitem" args=(%4, "reason")
+  %6 = Expr if %3 fn="text" args=(%5,) append=True
+  %7 = Gen if %3 name="why" ordinal=2 max_tokens=4
+  %8 = Call if %3 tool="mail" effect="irreversible" args=(%0,) ordinal=3
+  %9 = Call if not %3 tool="pay" effect="irreversible" args=(%0,) ordinal=2
+  %10 = Merge values=(%8, %9) tokens=((%3, True), (%3, False))
+  %11 = Merge values=() tokens=((%3, True), (%3, False))
+  %12 = Expr if %11 fn="text" args=(%10,) append=True
+  %13 = Call if %11 tool="tell" effect="irreversible" args=(%0,) ordinal=4
+  %14 = Gen if %11 name="end" ordinal=100 max_tokens=3
+  %15 = Return if %11 value=(%10, %14) vars={"plan": %1, "end": %14}
+}
+"""
+CHECK = """
+@sgc.tool(effect="repeatable")
+def check(plan):
+    if len(plan) % 2:
+        raise ValueError("odd: " + plan)
+    return plan
+"""
+
 
 class BranchCrashes(Crashes):
     """Runs of an artefact with branches that are killed and resumed."""
@@ -79,14 +111,24 @@ class BranchCrashes(Crashes):
     ]
     given: ClassVar[dict[str, str]] = {"pay": "paid", "mail": "mailed", "tell": "told"}
 
+    graph: ClassVar[str] = GRAPH
+
     def write_program(self) -> None:
-        (self.folder / "tools.py").write_text(HEAD + TOOLS)
-        (self.folder / "work.sgc").write_bytes(encode(parse_program(GRAPH)))
+        (self.folder / "tools.py").write_text(HEAD + TOOLS + CHECK)
+        (self.folder / "work.sgc").write_bytes(encode(parse_program(self.graph)))
 
 
-def check_kills(folder: Path, wanted: int, seed: int) -> None:
+class TakingCrashes(BranchCrashes):
+    """The same of a program that takes errors."""
+
+    graph: ClassVar[str] = TAKING
+
+
+def check_kills(
+    folder: Path, wanted: int, seed: int, kind: type[BranchCrashes] = BranchCrashes
+) -> None:
     rng = random.Random(seed)
-    run = BranchCrashes(folder, "compiled")
+    run = kind(folder, "compiled")
     whole = run.run()
     assert whole.returncode == 0, whole.stderr
     unbroken, effects = run.output, run.effects()
@@ -103,6 +145,16 @@ def check_kills(folder: Path, wanted: int, seed: int) -> None:
 
 def test_killed_runs_take_the_same_arms(tmp_path: Path) -> None:
     check_kills(tmp_path, wanted=3, seed=1)
+
+
+def test_killed_runs_take_errors_as_before(tmp_path: Path) -> None:
+    check_kills(tmp_path, wanted=2, seed=3, kind=TakingCrashes)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_killed_runs_take_errors_as_before_at_many_points(tmp_path: Path) -> None:
+    check_kills(tmp_path, wanted=60, seed=4, kind=TakingCrashes)
 
 
 @pytest.mark.long

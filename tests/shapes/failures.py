@@ -116,7 +116,7 @@ def type_question(s, x):
     s += str(isinstance(x, str)) + sgc.gen("v", max_tokens=1)
 
 
-@shape(refused="except|try")
+@shape()
 def handler_around_a_gen(s):
     try:
         s += "FAIL" + sgc.gen("v", max_tokens=1)

@@ -12,6 +12,7 @@ from shapes import failures, replies, streams, texts  # noqa: F401
 from shapes.catalog import SHAPES, Shape
 from support.gallery import NAMES, load_program, rows_of
 from support.paths import Script
+from support.random_attempts import AttemptWriter
 from support.random_branches import BranchWriter
 from support.random_programs import load_text
 
@@ -93,6 +94,8 @@ def test_calls_of_shapes_are_known(shape: Shape) -> None:
     program = shape.program.compile()
     for row in shape.rows:
         state, made = run(program, row)
+        if state.error() is None and any(call["result"] is None for call in made):
+            continue  # the program took an error: what it does then is not foreseen
         assert_known(known(program.graph, row), made, state.error() is not None)
 
 
@@ -105,9 +108,10 @@ def test_calls_of_the_gallery_are_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", [*range(12), 115, 126, 128, 135, 197])
-def test_calls_of_random_programs_are_known(seed: int) -> None:
+@pytest.mark.parametrize("writer", [BranchWriter, AttemptWriter])
+def test_calls_of_random_programs_are_known(writer: type[BranchWriter], seed: int) -> None:
     try:
-        compiled = load_text(BranchWriter(seed).text()).compile()
+        compiled = load_text(writer(seed).text()).compile()
     except sgc.CompileError:
         return
     row = {"q": "what", "xs": ["one", "two"]}
