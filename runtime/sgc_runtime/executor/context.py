@@ -101,6 +101,7 @@ class RunContext:
         self._backend_streams: set[BackendStream] = set()
         self._tasks: dict[asyncio.Task[Any], tuple[str, Any]] = {}  # with node and operation
         self._cut: list[Order] = []  # places of sub-programs whose errors do not count
+        self._failed_readings: dict[int, list[Order]] = {}  # error -> where it was read
         self._lost: dict[int, tuple[Order, BaseException]] = {}  # what cancelled a part, and where
         self._busy = 0
         self._idle: Cell | None = None
@@ -223,14 +224,19 @@ class RunContext:
                 del self._errors[key]
 
     def lose(self, error: BaseException, order: Order) -> None:
-        """A part of the row is cancelled with `error` by what stands at `order`."""
+        """A part of the row was cancelled with `error`, or has failed with it, which does not count
+        as far as what stands at `order`; who reads it from there on fails the row."""
         self._lost[id(error)] = (order, error)
+        for read in self._failed_readings.pop(id(error), ()):
+            self.note_reading(error, read)
 
     def note_reading(self, error: BaseException, order: Order) -> None:
         """The program reads, at `order`, what has failed: where that was cancelled earlier in
         program order, the row fails."""
         lost = self._lost.get(id(error))
-        if lost is not None and order > lost[0]:
+        if lost is None:  # perhaps it will be
+            self._failed_readings.setdefault(id(error), []).append(order)
+        elif order > lost[0]:
             self.fail(error, order)
 
     def cancel_calls(self, streams: set[int], ops: set[int]) -> None:

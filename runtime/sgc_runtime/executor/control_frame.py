@@ -304,7 +304,8 @@ class ControlFrame(Frame):
         elif node.op is Op.MERGE:
             self._settle_token((node.id, True), _DEAD)
         elif node.op is Op.RETURN:
-            self._end(node, self.root.ctx.first_error(self.prefix) or error)
+            found = self.root.core.cut or self.root.ctx.first_error(self.prefix)
+            self._end(node, found or error)
         else:
             if self.run.needs is not None:
                 self.expect(self.run.needs.node(node), -1)

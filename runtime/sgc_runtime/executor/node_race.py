@@ -16,11 +16,13 @@ from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.race import Entrant, Race, branch_entrant
 from sgc_runtime.executor.stream import Stream
 
+Results = Mapping[str, Any] | None  # what a branch gives: variable -> its writer
+
 
 def first(frame: Frame, node: Node) -> Cell:
     """`sgc.first`: a cell with the list of what the first branches give."""
     result = Cell()
-    if frame.chain is not None:
+    if frame.chain is not None and node.id not in frame.plan.tried:
         frame.chain.guard(result)
     if "fork" in node.attrs:
         _among_branches(frame, node, result)
@@ -34,7 +36,7 @@ def variable(frame: Frame, node: Node) -> Any:
     value = node_data.variable(frame, node)
 
     def read(cell: Cell) -> None:
-        if cell.error is not None:
+        if cell.error is not None and node.id not in frame.plan.tried:
             frame.root.ctx.note_reading(cell.error, frame.order(node))
 
     _cell(value).then(read)
@@ -66,15 +68,19 @@ def _among(frame: Frame, node: Node, result: Cell) -> None:
     if not isinstance(among, Ref):
         results = node.attrs.get("results") or [None] * len(among)
         pairs = zip(among, results, strict=True)
-        _begin(frame, node, [_entrant(frame, frame.values[r.node], v) for r, v in pairs], result)
+        _begin(
+            frame, node, [_entrant(frame, node, frame.values[r.node], v) for r, v in pairs], result
+        )
         return
     frame.root.ctx.enter()
 
     def known(listed: Cell) -> None:
         if listed.error is not None:
             result.fail(listed.error)
+        elif not isinstance(listed.value, list | tuple):
+            result.fail(frame.node_failure(node, "a race among what is no list of sub-programs"))
         else:
-            _begin(frame, node, [_entrant(frame, x, None) for x in listed.value], result)
+            _begin(frame, node, [_entrant(frame, node, x, None) for x in listed.value], result)
         frame.root.ctx.leave()
 
     found = frame.operand(among)
@@ -99,31 +105,32 @@ def _begin(frame: Frame, node: Node, entrants: Sequence[Entrant], result: Cell) 
     resolve(frame.operand((node.attrs["ordinal"], node.attrs["count"])), ready)
 
 
-def _entrant(frame: Frame, value: Any, results: Mapping[str, Any] | None) -> Entrant:
+def _entrant(frame: Frame, node: Node, value: Any, results: Results) -> Entrant:
     """What may be first: a branch with the writers of its variables, or a sub-program."""
     entrant = Entrant(Cell(), Cell())
     if isinstance(value, Pending):
         value = value.value
     if isinstance(value, Cell):
-        value.then(lambda cell: _enter_late(frame, cell, results, entrant))
+        value.then(lambda cell: _enter_late(frame, node, cell, results, entrant))
     elif isinstance(value, Handle):
         value.root.forward(entrant.root)
         value.frame.then(lambda cell: _finish_program(cell, entrant.done))
-    else:
-        stream = value.stream if type(value) is Branch else Cell.of(value)
+    elif isinstance(value, Stream | Branch):
+        stream = value.stream if isinstance(value, Branch) else Cell.of(value)
         stream.then(lambda cell: entrant.root.take(_core_of(cell)))
         as_cell(frame.operand(results)).forward(entrant.done)
+    else:
+        reason = "a race among what is neither a branch nor a sub-program"
+        entrant.done.fail(frame.node_failure(node, reason))
     return entrant
 
 
-def _enter_late(
-    frame: Frame, cell: Cell, results: Mapping[str, Any] | None, entrant: Entrant
-) -> None:
+def _enter_late(frame: Frame, node: Node, cell: Cell, results: Results, entrant: Entrant) -> None:
     if cell.error is not None:
         entrant.root.fail(cell.error)
         entrant.done.fail(cell.error)
         return
-    found = _entrant(frame, cell.value, results)
+    found = _entrant(frame, node, cell.value, results)
     found.root.forward(entrant.root)
     found.done.forward(entrant.done)
 

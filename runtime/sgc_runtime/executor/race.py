@@ -113,11 +113,18 @@ class Race(Op):
         except asyncio.CancelledError as cancelled:
             self.result.fail(core.ctx.cancelled or core.cut or cancelled)
         except _TooFew as few:
-            self.result.fail(few.error)
+            self._lose(core, entrants, few.error)
         except Exception as error:
             self._fail(core, error)
         finally:
             core.ctx.leave()
+
+    def _lose(self, core: StreamCore, entrants: Sequence[Entrant], error: BaseException) -> None:
+        """Too few are left: all end, and of their errors one counts, as that of the race."""
+        if core.ctx.cancelled is None and core.cut is None:
+            self._cancel_others(core, entrants, (), "too few could finish")
+            core.ctx.fail(error, self.order)
+        self.result.fail(error)
 
     async def _chosen(self, core: StreamCore, count: int, entrants: Sequence[Entrant]) -> list[int]:
         """Numbers of the entrants that are first, ascending; those of the journal if it has any."""
@@ -133,12 +140,19 @@ class Race(Op):
         return chosen
 
     def _cancel_others(
-        self, core: StreamCore, entrants: Sequence[Entrant], chosen: Sequence[int]
+        self,
+        core: StreamCore,
+        entrants: Sequence[Entrant],
+        chosen: Sequence[int],
+        why: str = "others were first",
     ) -> None:
         place = f"sgc.first at {self.source}" if self.source else "sgc.first"
         for i, entrant in enumerate(entrants):
+            failed = entrant.done.error
             if i not in chosen:
-                entrant.root.then(partial(self._cancel, f"cancelled by {place}: others were first"))
+                entrant.root.then(partial(self._cancel, f"cancelled by {place}: {why}"))
+                if failed is not None:
+                    core.ctx.lose(failed, self.order)
 
     def _cancel(self, reason: str, root: Cell) -> None:
         if root.error is not None:
