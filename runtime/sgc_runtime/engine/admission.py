@@ -60,6 +60,7 @@ class _Round:
         self._flight = in_flight
         self.ahead = 0  # slots kept for requests that were passed over
         self.admitted: list[Request] = []
+        self.begun: dict[int, int] = {}  # instances that begin in it: tokens of their later calls
 
     @property
     def over(self) -> bool:
@@ -255,6 +256,8 @@ class Admission:
         if not take_slots(self._cache, request, node):
             return False
         self.lifetimes.begins(request)
+        if request.instance is not None and self.instances.cohort_of(request) is None:
+            step.begun[request.instance] = request.more_tokens or 0
         request.state, request.leader = State.PREFILLING, None
         step.admit(request)
         self._alone = False
@@ -269,7 +272,8 @@ class Admission:
             left -= step.ahead
             held = self._cache.held if self._hints else 0
             if self._claims and self.instances.cohort_of(request) is None:
-                later = self.instances.growth + (request.more_tokens or 0)
+                others = sum(more for i, more in step.begun.items() if i != request.instance)
+                later = self.instances.growth + others + (request.more_tokens or 0)
                 left -= ceil(self._claims * later)
                 left -= held + self.instances.claimed(self._cache.evictable - held)
             elif left >= 0 and left < held and not self._pays(request, held - left, step):
@@ -283,7 +287,7 @@ class Admission:
         computed anew for it: one row more saves steps, the fewer rows there are the more."""
         rows = step.num_in_flight
         tokens = max(1.0, self.reserve * request.num_growth)
-        return lost * rows < tokens * self._config.step_tokens
+        return lost * rows * rows < tokens * self._config.step_tokens
 
     def _leave_queue(self, request: Request, clock: int) -> None:
         self.waiting.remove(request, served=True)

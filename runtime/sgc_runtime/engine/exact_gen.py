@@ -22,7 +22,7 @@ from sgc_runtime.constraints.jump import Planner
 from sgc_runtime.engine.assemble import LoadedEngine
 from sgc_runtime.engine.call_meta import warn_of_fight
 from sgc_runtime.engine.checks import check_length, check_params
-from sgc_runtime.engine.generation import go_on, sample_request, sample_result
+from sgc_runtime.engine.generation import go_on, more_of, sample_request, sample_result
 from sgc_runtime.engine.request import Outcome, Prefix, Request
 from sgc_runtime.engine.scoring import Scoring
 from sgc_runtime.engine.stream import TokenStream
@@ -233,7 +233,7 @@ class _ExactGen:
             scoring=Scoring(trie, decide),
             prefix=prefix,
             instance=self._call.instance,
-            more_tokens=self._call.more_tokens,
+            more_tokens=more_of(self._call),
         )
         (outcome,) = await waiter.run([request])
         part.scored += sum(len(ids) for ids in sequences)

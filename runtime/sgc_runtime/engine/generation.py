@@ -21,6 +21,8 @@ from sgc_runtime.engine.waiting import Waiter
 from sgc_runtime.executor.backend import Call
 from sgc_runtime.sampling.row import SamplingRow
 
+_CHARS_A_TOKEN = 8  # of text to come, for each token that is reckoned with
+
 
 async def generate(loaded: LoadedEngine, stream: TokenStream, call: Call) -> list[CallResult]:
     """One result a sample; `stream` goes on with sample 0.
@@ -97,10 +99,18 @@ def sample_request(
         prefix=stream.prefix,
         call_prompt=len(prompt) if sample == 0 else 0,
         instance=call.instance,
-        more_tokens=call.more_tokens,
+        more_tokens=more_of(call),
         most=_most(call, row),
         regions=regions_of(loaded.token_chars, call, prompt, sample),
     )
+
+
+def more_of(call: Call) -> int | None:
+    """Tokens that later calls may add to the cache: what they generate, and of the known text
+    before them a part, since not all of it is there at once."""
+    if call.more_tokens is None:
+        return None
+    return call.more_tokens + (call.more_chars or 0) // _CHARS_A_TOKEN
 
 
 def _most(call: Call, row: SamplingRow) -> int | None:

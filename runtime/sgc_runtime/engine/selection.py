@@ -11,6 +11,7 @@ from sgc_runtime.cache.radix_tree import Ids
 from sgc_runtime.engine.assemble import LoadedEngine
 from sgc_runtime.engine.checks import check_length
 from sgc_runtime.engine.choice_plan import ChoicePlan, plan_choices
+from sgc_runtime.engine.generation import more_of
 from sgc_runtime.engine.regions import regions_of
 from sgc_runtime.engine.request import Outcome, Request
 from sgc_runtime.engine.scoring import Scoring
@@ -112,7 +113,7 @@ async def _score(
         prefix=plan.prefix,
         call_prompt=plan.start,
         instance=call.instance,
-        more_tokens=call.more_tokens,
+        more_tokens=more_of(call),
         regions=regions_of(loaded.token_chars, call, ballot.trie.tokens[: plan.start], 0),
     )
     (outcome,) = await waiter.run([request])

@@ -77,9 +77,9 @@ def test_instances_finish_one_after_another(order: str) -> None:
 
 def test_what_started_ones_will_need_is_left_to_them() -> None:
     """With a pool of a few instances, starting more of them means computing prompts again."""
-    without = chains(slots=160, priorities=False, reserve=1.0)
-    order = chains(slots=160, reserve=1.0, claims=0.0)
-    with_them = chains(slots=160, reserve=1.0)
+    without = chains(slots=160, priorities=False, reserve=1.0, hints=False)
+    order = chains(slots=160, reserve=1.0, claims=0.0, hints=False)
+    with_them = chains(slots=160, reserve=1.0, hints=False)
     assert with_them.recomputed < 0.8 * order.recomputed
     assert with_them.recomputed < 0.7 * without.recomputed
     assert with_them.outputs == without.outputs
