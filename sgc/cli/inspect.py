@@ -21,11 +21,22 @@ MOST_STATES = 50_000  # of an automaton over bytes; a few seconds of work
     help="Show instead the texts that are known across gens: what constraints force, and constants "
     "beside it.",
 )
+@click.option(
+    "--hints",
+    is_flag=True,
+    help="Show instead what a run tells the engine of the graph's calls: bounds of their tokens, "
+    "by how many calls their prompts are read again, and when.",
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="Default: text.")
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="File instead of standard output.")
 @debug_option
 def command(
-    graph: str | None, fsm: str | None, forced: bool, form: str, output: Path | None
+    graph: str | None,
+    fsm: str | None,
+    forced: bool,
+    hints: bool,
+    form: str,
+    output: Path | None,
 ) -> None:
     """Print the graph of an artefact, or of a program that is compiled on the way.
 
@@ -44,11 +55,14 @@ def command(
         raise CommandError("--format html shows a graph", "give --fsm another --format")
     if forced and (graph is None or form != "text"):
         raise CommandError("--forced is about a graph, in text", "drop --fsm and --format")
+    if hints and (graph is None or form != "text" or forced):
+        raise CommandError("--hints is about a graph, in text", "drop --fsm, --forced and --format")
     if output is not None:
         from sgc.cli.programs import split_name
 
         check_output(output, {} if graph is None else {"graph": split_name(graph)[0]})
-    text = _graph(graph, form, forced) if graph is not None else _automaton(str(fsm), form)
+    shown = "forced" if forced else "hints" if hints else form
+    text = _graph(graph, shown) if graph is not None else _automaton(str(fsm), form)
     if output is None:
         print_result(text)
     else:
@@ -56,16 +70,21 @@ def command(
             write_atomically(output, text.encode())
 
 
-def _graph(argument: str, form: str, forced: bool) -> str:
+def _graph(argument: str, form: str) -> str:
     from sgc.cli.graphs import load_graph
     from sgc.cli.notes import notes_on_stderr
 
     with notes_on_stderr():
         graph = load_graph(argument)
-        if forced:
+        if form == "forced":
             from sgc_ir.forced_runs import report
 
             return report(graph)
+        if form == "hints":
+            from sgc_ir.analysis import hints_report
+            from sgc_ir.params import SamplingParams
+
+            return hints_report.report(graph, SamplingParams())
         if form == "html":
             from sgc.cli.sources import program_files
             from sgc.page.build import inspect_page

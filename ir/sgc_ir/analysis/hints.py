@@ -56,19 +56,33 @@ class StreamHints(NamedTuple):
     prefix: tuple[Piece, ...] = ()
 
 
+class ForkHints(NamedTuple):
+    """A place where a stream forks.
+
+    Attributes:
+        calls: that the branches make, at most; open: how many loops there are that make others.
+        behind: calls of the stream itself behind it, at most; None: not known.
+    """
+
+    calls: int
+    open: int
+    behind: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class GraphHints:
     """Hints of one graph or loop body.
 
     Attributes:
         calls: by node. streams: by the node that opens them, and ROOT_STREAM.
-        parents: branch -> the stream that it forked from.
+        forks: by node. parents: branch -> the stream that it forked from.
         captured: of a body, parameter -> calls and open loops, as in `StreamHints`, in what it
             holds: a branch, or the branches of a fork.
     """
 
     calls: Mapping[int, CallHints]
     streams: Mapping[int, StreamHints]
+    forks: Mapping[int, ForkHints]
     parents: Mapping[int, int]
     captured: Mapping[str, tuple[int, int]]
 
@@ -167,7 +181,12 @@ class _Walk:
         calls = {at: self._with_forks(nodes[at], found) for at, found in self._calls.items()}
         branches = [node.id for node in nodes if node.op is Op.GET_FORK_ITEM]
         streams = {at: self._stream(at) for at in (ROOT_STREAM, *branches)}
-        return GraphHints(calls, streams, self._parents, self._captured())
+        forks = {at: self._fork(at) for at in self._behind}
+        return GraphHints(calls, streams, forks, self._parents, self._captured())
+
+    def _fork(self, at: int) -> ForkHints:
+        tree, behind = self._tree(at), self._behind[at]
+        return ForkHints(tree.calls, tree.open, behind.calls if behind.known else None)
 
     def _stream(self, at: int) -> StreamHints:
         tree, alone = self._tree(at), self._is_alone(at)

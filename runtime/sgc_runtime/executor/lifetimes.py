@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from sgc_ir.analysis.call_bounds import call_bounds
 from sgc_ir.analysis.hints import CallHints, GraphHints, StreamHints, graph_hints
-from sgc_ir.analysis.output_bounds import output_bounds
 from sgc_ir.analysis.static_prefix import Piece
-from sgc_ir.graph import ROOT_STREAM, Node, Program, Ref, iter_refs
-from sgc_ir.ops import Op
-from sgc_ir.params import PARAM_NAMES, SamplingParams
+from sgc_ir.graph import ROOT_STREAM, Node, Program
+from sgc_ir.params import SamplingParams
 from sgc_runtime.executor.backend import Beginning, ChatTemplate
 from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.prompt import Begin, End, Part, Prompt
@@ -137,29 +136,8 @@ def _bounds(
 ) -> tuple[int, int | None]:
     found = known.get(id(node))
     if found is None:
-        found = known[id(node)] = _measured(node, defaults)
+        found = known[id(node)] = call_bounds(node, defaults)
     return found
-
-
-def _measured(node: Node, defaults: SamplingParams) -> tuple[int, int | None]:
-    """Tokens of one sample at least and at most; a select generates none."""
-    if node.op is Op.SELECT:
-        return 0, 0
-    values = {k: v for k, v in node.attrs.items() if k in PARAM_NAMES}
-    if next(iter_refs(tuple(values.values())), None) is not None:
-        most = values.get("max_tokens", defaults.max_tokens)
-        return 0, None if isinstance(most, Ref) else most
-    if not any(name in values for name in _BINDING):  # the usual case, without a copy of all
-        high = values.get("max_tokens", defaults.max_tokens)
-        return min(values.get("min_tokens", defaults.min_tokens), high), high
-    try:
-        low, high = output_bounds(defaults.override(values), len)
-    except (ValueError, TypeError):
-        return 0, None  # the call itself says what is wrong
-    return low, high
-
-
-_BINDING = ("regex", "json_schema", "grammar", "dtype", "choices")
 
 
 def _rendered_length(pieces: Sequence[Piece], template: ChatTemplate) -> int:
