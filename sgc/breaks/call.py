@@ -72,12 +72,13 @@ class MixedCall:
         while the next one was traced."""
         pieces, trace = self._pieces, self._trace
         trace.calls_programs = not pieces.asks_handles
-        self._body.regions.settle(lambda: None)  # what was posted has been done
+        self._body.regions.wait()
         traced = TracedRegion(self._body, trace, pieces.function, self._env, statements[0].place)
         self._body.regions.is_tracing = True
         try:
             failure = self._trace_some(traced, statements, len(statements))
-            self._close(traced, statements)
+            if not self._close(traced, statements):
+                failure = None
         finally:
             self._body.regions.is_tracing = False
             traced.leave()
@@ -117,19 +118,23 @@ class MixedCall:
         twin.__defaults__, twin.__kwdefaults__ = native.__defaults__, native.__kwdefaults__
         self._trace.twins[id(native)] = (native, twin)
 
-    def _close(self, traced: TracedRegion, statements: Sequence[Statement]) -> None:
-        """End the region; without its last statements where Python could not go on with it."""
+    def _close(self, traced: TracedRegion, statements: Sequence[Statement]) -> bool:
+        """End the region, without its last statements where Python could not go on with it: the
+        first of these is refused. Gives whether all of them are in it."""
+        found: Refusal | None = None
         while True:
             try:
                 traced.close(partial(self._is_read, statements[: traced.taken]))
-                return
+                break
             except Refusal as refusal:
                 if traced.taken == 0:
                     raise
-                taken = traced.taken - 1
-                statements[taken].refused = refusal
+                found, taken = refusal, traced.taken - 1
                 traced.restart()
                 self._trace_some(traced, statements, taken)
+        if found is not None:
+            statements[traced.taken].refused = found
+        return found is None
 
     def _is_read(self, inside: Sequence[Statement], name: str) -> bool:
         """Whether a local may be read by what follows the statements of a region."""
@@ -143,7 +148,8 @@ class MixedCall:
         """Run the region in the row; gives the flow code with which it was left."""
         if traced.is_empty:
             leaving = Leaving(self._body, traced, None, traced.how)
-            self._body.regions.settle(leaving.put_streams)
+            if leaving.changes_streams:
+                self._body.regions.settle(leaving.put_streams)
             leaving.put_containers()
             return traced.how or None
         program = traced.program()

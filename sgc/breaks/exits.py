@@ -7,17 +7,26 @@ from dataclasses import dataclass, field
 from types import BuiltinMethodType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
-from sgc.breaks.world import in_tuples
+from sgc.breaks.world import World, in_tuples, mapped
 from sgc.trace.context import Trace
 from sgc.trace.entries import Gathered, Given, Written
 from sgc.trace.env import Env
 from sgc.trace.forks import StaticForks
 from sgc.trace.handle import TracedHandle
+from sgc.trace.log import Contents
 from sgc.trace.refusal import is_rewritten, refuse
 from sgc.trace.snapshot import contents
 from sgc.trace.state import TracedState
 from sgc.trace.stream import Stream as TracedStream
-from sgc.trace.symbol import Maybe, Poison, Spread, Symbol, SymbolMethod, is_stream
+from sgc.trace.symbol import (
+    MARKS,
+    Maybe,
+    Poison,
+    Spread,
+    Symbol,
+    SymbolMethod,
+    is_stream,
+)
 from sgc_ir.graph import Ref
 
 _KINDS = ("g", "f", "c")
@@ -56,7 +65,7 @@ class Ending:
 
     Args:
         env: locals of the function. is_read: whether a local may be read by what follows.
-        known: whether an object was there before.
+        world: what there was before. touched: what the region has changed.
     """
 
     def __init__(
@@ -64,11 +73,12 @@ class Ending:
         trace: Trace,
         env: Env,
         is_read: Callable[[str], bool],
-        known: Callable[[Any], bool],
-        written: Iterable[Any],
+        world: World,
+        touched: Contents,
     ) -> None:
-        self._trace, self._env, self._is_read, self._known = trace, env, is_read, known
-        self._written = list(written)
+        self._trace, self._env, self._is_read = trace, env, is_read
+        self._world, self._touched = world, touched
+        self._written = [value for key, (value, _) in world.before.items() if key in touched]
         self._ended = Ended()
         self._streams: dict[int, TracedStream] = {}
 
@@ -78,12 +88,22 @@ class Ending:
         for container, content in contents([self._env, *self._written]).values():
             if isinstance(container, Env) and container is self._env:
                 content = self._locals(content)
+            elif not self._is_changed(container) and not self._holds_traced(container, content):
+                continue
             self._look_at(content)
             ended.containers.append((container, content))
         for stream in (*streams, *self._streams.values()):
             if all(stream is not end.stream for end in ended.streams):
                 ended.streams.append(self._stream(stream))
         return ended
+
+    def _holds_traced(self, container: Any, content: Any) -> bool:
+        """Whether a new container holds something that only the tracer knows."""
+        is_new = id(container) not in self._world.before
+        return is_new and mapped(content, _none_for_traced) is not None
+
+    def _is_changed(self, container: Any) -> bool:
+        return id(container) in self._touched or id(container) in self._world.swapped
 
     def _locals(self, content: dict[str, Any]) -> dict[str, Any]:
         """Without what could not be merged and nobody reads."""
@@ -107,17 +127,10 @@ class Ending:
             self._need(value.value)
         elif kind is Poison:
             raise refuse(value.why)
-        elif kind is SymbolMethod:
-            raise refuse("a method of a run-time value is kept in a variable; call it")
         elif is_stream(value):
             self._check_stream(value)
-        elif kind is FunctionType:
-            if is_rewritten(value.__code__):
-                raise refuse("a lambda is kept in a variable; Python runs the statement")
-        elif kind in _ITERATORS and not self._known(value):
-            raise refuse("an iterator is kept in a variable; make a list of it")
-        elif kind in (MethodType, BuiltinMethodType) and is_stream(value.__self__):
-            raise refuse("a method of a state is kept in a variable; call it")
+        elif not self._world.was_there(value):
+            check_kept(value)
 
     def _need(self, symbol: Symbol) -> None:
         self._ended.needed[self._trace.ref(symbol).node] = None  # refuses one of a pass of a loop
@@ -133,10 +146,7 @@ class Ending:
         elif type(value) is TracedHandle:
             self._need_handle(value)
         else:
-            raise refuse(
-                f"a {type(value).__name__.lower()} over run-time values is kept in a variable; "
-                "Python runs the statement"
-            )
+            check_kept(value)
 
     def _note(self, state: TracedState) -> None:
         self._streams.setdefault(id(state.stream_), state.stream_)
@@ -170,6 +180,28 @@ class Ending:
         elif isinstance(entry, Gathered):
             for inner in entry.entries:
                 self._need_entry(inner)
+
+
+def check_kept(value: Any) -> None:
+    """Refuse something new in a variable that only means something while it is traced."""
+    kind = type(value)
+    if kind is SymbolMethod:
+        raise refuse("a method of a run-time value is kept in a variable; call it")
+    if is_stream(value) and kind not in (TracedState, StaticForks, TracedHandle):
+        raise refuse(
+            f"a {kind.__name__.lower()} over run-time values is kept in a variable; Python runs "
+            "the statement"
+        )
+    if kind is FunctionType and is_rewritten(value.__code__):
+        raise refuse("a lambda is kept in a variable; Python runs the statement")
+    if kind in _ITERATORS:
+        raise refuse("an iterator is kept in a variable; make a list of it")
+    if kind in (MethodType, BuiltinMethodType) and is_stream(value.__self__):
+        raise refuse("a method of a state is kept in a variable; call it")
+
+
+def _none_for_traced(value: Any) -> Any:
+    return None if type(value) in MARKS or is_stream(value) else value
 
 
 def _inside(value: Any) -> Iterator[Any]:

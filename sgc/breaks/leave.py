@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sgc.breaks.exits import Ended, StreamEnd
@@ -12,7 +13,7 @@ from sgc.lang.body import Body
 from sgc.lang.forks import ForkGroup
 from sgc.lang.state import ProgramState
 from sgc.trace.containers import put_content
-from sgc.trace.entries import Gathered, Given, Written
+from sgc.trace.entries import Gathered, Given, Selected, Written
 from sgc.trace.forks import StaticForks
 from sgc.trace.handle import TracedHandle
 from sgc.trace.state import TracedState
@@ -36,6 +37,16 @@ class Leaving:
         self._ends = sorted(self._ended.streams, key=lambda end: not end.stream.is_moved)
         self._streams = {id(traced): live for traced, live in traced.world.streams}
 
+    @property
+    def changes_streams(self) -> bool:
+        """Whether a region without nodes has set variables."""
+        before = self._traced.world.variables
+        return any(
+            len(end.variables) != len(before.get(id(end.stream), ()))
+            or any(before[id(end.stream)].get(n) is not e for n, e in end.variables.items())
+            for end in self._ended.streams
+        )
+
     # -- on the event loop
 
     def put_streams(self) -> None:
@@ -47,7 +58,8 @@ class Leaving:
                 continue
             live._counts = [self._operand(count) for count in end.counts]
             live._unnamed = end.unnamed
-            live.variables = self._variables(end)
+            live.variables = self._variables(end, live.variables)
+            live.inherited = frozenset(end.stream.inherited)
 
     def _stream(self, stream: TracedStream) -> Stream | None:
         """The stream of the row; None for one that was not reached."""
@@ -59,10 +71,11 @@ class Leaving:
                 self._body.branches([found])
         return found
 
-    def _variables(self, end: StreamEnd) -> dict[str, Pending]:
+    def _variables(self, end: StreamEnd, before: Mapping[str, Pending]) -> dict[str, Pending]:
         found = {}
         for name, entry in end.variables.items():
-            pending = self._pending(name, entry)
+            is_kept = isinstance(entry, Selected) and name in before  # with its metadata
+            pending = before[name] if is_kept else self._pending(name, entry)
             if pending is not None:
                 found[name] = pending
         return found

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import builtins
 import types
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Container, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
 from sgc.breaks.pieces import is_native_piece
 from sgc.lang.tools import Tool
+from sgc.trace.containers import is_followed
 from sgc.trace.context import Trace
+from sgc.trace.log import Log
 from sgc.trace.refusal import refuse
 from sgc.trace.runtime import Runtime
 from sgc.trace.subprogram import Driver
@@ -29,20 +32,56 @@ _PURE_TYPES = (
     str, bytes, int, float, bool, complex, list, tuple, dict, set, frozenset, range, slice,
     types.SimpleNamespace, type(None),
 )  # fmt: skip
+_READING = frozenset(
+    "get items keys values index count copy union intersection difference issubset issuperset "
+    "isdisjoint symmetric_difference".split()
+)
 _FIXED = ("re", "fractions", "decimal")  # their objects do not change
 _IMPURE = frozenset(("breakpoint", "exit", "help", "input", "open", "print", "quit", "id", "hash"))
+
+
+class LiveLog(Log):
+    """Refuses changes of what other rows see too.
+
+    Attributes:
+        shared: ids of containers that the program reaches from outside of the row.
+        read: id of one that is about to be read only.
+    """
+
+    __slots__ = ("read", "shared")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared: Container[int] = ()
+        self.read = 0
+
+    def touch(self, value: Any) -> None:
+        """`value` is about to be changed, or read."""
+        if id(value) in self.shared:
+            is_read, self.read = self.read == id(value), 0
+            if not is_read:
+                raise refuse(f"a {type(value).__name__} from outside of the program is changed")
+        super().touch(value)
 
 
 class LiveTrace(Trace):
     """The tracer of one body of a row; each region of it is a graph of its own."""
 
+    log: LiveLog
+
     def __init__(self, name: str) -> None:
         super().__init__()
         self.main = name
+        self.log = LiveLog()
         self.runtime = LiveRuntime(self)
         self.used: dict[str, Tool] = {}
         self.calls_programs = True  # else Python does, since a handle's error or usage is read
         self.twins: dict[int, tuple[Any, Callable[..., Any]]] = {}
+
+    def check_followed(self, value: Any, what: str) -> None:
+        """Refuse a change of hidden state, which could not be taken back."""
+        if not is_followed(value):
+            raise refuse(f"{what} of a {type(value).__name__} is changed; Python does it")
 
 
 class LiveRuntime(Runtime):
@@ -60,7 +99,20 @@ class LiveRuntime(Runtime):
         if calls_back or not _is_pure(fn):
             name = getattr(fn, "__qualname__", None) or repr(fn)
             raise refuse(f"{name} is library code that may do something; Python runs it")
-        return super().foreign(fn, args, kwargs)
+        for value in (*args, *kwargs.values()):
+            self._check_foreign(fn, value)
+        given = [self._guarded(a) for a in args]
+        named = {k: self._guarded(v) for k, v in kwargs.items()}
+        return self.own_iterator(fn(*given, **named))
+
+    def method(self, owner: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """`owner.name(*args, **kwargs)`."""
+        trace = self.trace
+        assert isinstance(trace, LiveTrace), "the runtime of a live trace"
+        if id(owner) in trace.log.shared:
+            is_object = not isinstance(owner, list | dict | set | deque | bytearray)
+            trace.log.read = id(owner) if is_object or name in _READING else 0
+        return super().method(owner, name, *args, **kwargs)
 
     def foreign_method(
         self, owner: Any, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]

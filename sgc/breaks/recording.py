@@ -50,6 +50,7 @@ class Recording:
         failure: Exception | Refusal | None = None
         try:
             self.code = statement()
+            self.check(own)
         except (Refusal, Exception) as error:
             failure = error
         except (DeadPath, SystemExit) as error:
@@ -67,6 +68,9 @@ class Recording:
             self.scope.frame.setdefault(key, entry)
         self.taken += 1
         return None
+
+    def check(self, written: Contents) -> None:
+        """Look at what a statement has written, before it is taken. May raise Refusal."""
 
     def restart(self) -> None:
         """Forget all statements."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sgc.breaks.exits import Ended, Ending
+from sgc.breaks.exits import Ended, Ending, check_kept
 from sgc.breaks.live_trace import LiveDriver, LiveTrace
 from sgc.breaks.recording import Recording
 from sgc.breaks.world import World
 from sgc.lang.body import Body
 from sgc.trace.emit import RETURN
 from sgc.trace.env import Env
-from sgc.trace.log import Path
+from sgc.trace.log import Contents, Path
 from sgc.trace.region import Region
 from sgc.trace.snapshot import reach_of_function
+from sgc.trace.symbol import Poison
 from sgc_ir.graph import Graph, Program, Ref, Source
 from sgc_ir.ops import Op
 
@@ -45,6 +46,14 @@ class TracedRegion(Recording):
         super().restart()
         self.ends, self.how = {}, 0
 
+    def check(self, written: Contents) -> None:
+        """Refuse a local that only means something while it is traced."""
+        if id(self.env) in written:
+            before = written[id(self.env)][1]
+            for name, value in self.env.slots.items():
+                if before.get(name, before) is not value and type(value) is not Poison:
+                    check_kept(value)
+
     # -- its end
 
     def close(self, is_read: Callable[[str], bool]) -> None:
@@ -54,10 +63,8 @@ class TracedRegion(Recording):
         tokens = []
         for code, paths in exits.items():
             self.trace.control.join(paths, self.scope.frame)
-            written = [v for v, _ in self.scope.frame.values() if id(v) in self.world.before]
-            ending = Ending(self.trace, self.env, is_read, self.world.was_there, written)
-            if code == RETURN:
-                ending = Ending(self.trace, self.env, _is_value, self.world.was_there, written)
+            reads = _is_value if code == RETURN else is_read
+            ending = Ending(self.trace, self.env, reads, self.world, self.scope.frame)
             streams = [stream for stream, _ in self.world.streams]
             self.ends[code] = ending.take(streams)
             tokens.append(self.region.token_of(self.region.arms))

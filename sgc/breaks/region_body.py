@@ -75,3 +75,10 @@ class RegionBridge(Bridge):
     def settle(self, operation: Callable[[], T]) -> T:
         """`ask` for a region."""
         return super().ask(operation)
+
+    def wait(self) -> None:
+        """Wait until what was posted has been done."""
+        if self._outstanding:
+            super().ask(lambda: None)
+        else:
+            self.go_on()

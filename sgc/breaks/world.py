@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sgc.breaks.handles import RegionHandle
+from sgc.breaks.live_trace import LiveTrace
 from sgc.lang.body import Body
 from sgc.lang.forks import ForkGroup
 from sgc.lang.state import ProgramState
 from sgc.trace.containers import put_content
-from sgc.trace.context import Trace
 from sgc.trace.counts import Count
 from sgc.trace.entries import Written
 from sgc.trace.env import Env
@@ -43,11 +43,15 @@ class World:
     live: id of an object of the tracer -> (it, what it stands for).
     streams: the tracer's streams, with those that they stand for.
     before: containers that there were, by id, with their contents.
+    variables: what the tracer's streams held, by their ids.
+    swapped: those that hold objects of the tracer instead, by id.
     """
 
-    def __init__(self, body: Body, trace: Trace, region: Region) -> None:
+    def __init__(self, body: Body, trace: LiveTrace, region: Region) -> None:
         self.params: dict[str, Any] = {}
         self.live: dict[int, tuple[Any, Any]] = {}
+        self.variables: dict[int, dict[str, Written]] = {}
+        self.swapped: dict[int, Any] = {}
         self.before: dict[int, tuple[Any, Any]] = {}
         self.streams: list[tuple[TracedStream, Stream]] = []
         self._items: set[int] | None = None
@@ -59,11 +63,15 @@ class World:
     def enter(self, env: Env, reached: Iterable[Any]) -> None:
         """Put the tracer's objects into `env` and all that it, or what else is reached, holds."""
         self._open(self._body.stream, ROOT_STREAM, "the stream", None)
-        self.before = contents([env, *reached])
+        shared = contents(reached)
+        self.before = contents([env])
         for container, content in self.before.values():
-            changed = mapped(content, self._change)
+            changed = None if id(container) in shared else mapped(content, self._change)
             if changed is not None:
                 put_content(container, changed)
+                self.swapped[id(container)] = container
+        self.before |= shared
+        self._trace.log.shared = shared.keys()
         self._read_streams()
 
     def was_there(self, value: Any) -> bool:
@@ -156,7 +164,7 @@ class World:
             stream.unnamed = live._unnamed
             for name, pending in live.variables.items():
                 stream.variables[name] = self._entry(pending)
-            known = stream.variables
+            known = self.variables[id(stream)] = dict(stream.variables)
             stream.inherited = {n: known[n] for n in live.inherited if n in known}
 
     def _entry(self, pending: Pending) -> Written:
