@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sgc_ir.analysis.output_bounds import output_bounds
 from sgc_ir.graph import Node, Ref, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.params import PARAM_NAMES, SamplingParams
@@ -25,6 +24,8 @@ def call_bounds(node: Node, defaults: SamplingParams) -> tuple[int, int | None]:
     if not any(name in values for name in _BINDING):  # the usual case, without a copy of all
         high = values.get("max_tokens", defaults.max_tokens)
         return min(values.get("min_tokens", defaults.min_tokens), high), high
+    from sgc_ir.analysis.output_bounds import output_bounds  # automata, for who has constraints
+
     try:
         low, high = output_bounds(defaults.override(values), len)
     except (ValueError, TypeError):
