@@ -38,7 +38,14 @@ class MixedCall:
 
     def run(self) -> Any:
         """The return value."""
-        self._block(self._pieces.body)
+        body, pieces = self._body, self._pieces
+        body.asks_handles += pieces.asks_handles
+        body.takes_errors += pieces.takes_errors
+        try:
+            self._block(pieces.body)
+        finally:
+            body.asks_handles -= pieces.asks_handles
+            body.takes_errors -= pieces.takes_errors
         return self._env.slots.get(RETURN_SLOT)
 
     def _call(self, code: CodeType, *args: Any) -> Any:
@@ -71,7 +78,8 @@ class MixedCall:
         """Run what of the statements is compiled: their number, the flow code, and what was raised
         while the next one was traced."""
         pieces, trace = self._pieces, self._trace
-        trace.calls_programs = not pieces.asks_handles
+        trace.calls_programs = not self._body.asks_handles
+        trace.takes_errors = trace.is_strict = self._body.takes_errors > 0
         self._body.regions.wait()
         traced = TracedRegion(self._body, trace, pieces.function, self._env, statements[0].place)
         self._body.regions.is_tracing = True

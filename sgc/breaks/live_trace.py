@@ -160,7 +160,7 @@ class LiveDriver(Driver):
 
     def sub_program(self, program: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if not self._live.calls_programs:
-            raise refuse("the error or usage of a handle is read; Python calls the program")
+            raise refuse("an error or the usage of a sub-program may be read; Python calls it")
         return super().sub_program(program, args, kwargs)
 
     def tool_call(self, tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

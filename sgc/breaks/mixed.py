@@ -66,7 +66,10 @@ class MixedBody(RegionBody):
         self.programs = programs
 
     def body_of(self, spec: ProgramSpec, stream: Stream) -> Body:
-        return MixedBody(self.ctx, spec, stream, self.programs)
+        made = MixedBody(self.ctx, spec, stream, self.programs)
+        # what this body takes of its sub-programs' errors they must meet where Python would
+        made.unsplit = self.unsplit + self.asks_handles + self.takes_errors
+        return made
 
     def run_function(
         self, spec: ProgramSpec, state: ProgramState, values: Mapping[str, Any]

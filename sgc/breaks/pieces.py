@@ -111,9 +111,8 @@ class Pieces:
         for statement in copy.deepcopy(node.body):  # refuses what cannot be taken apart
             native.visit(statement)
         self.reads = _reads(node)
-        self.asks_handles = any(
-            isinstance(n, ast.Attribute) and n.attr in ("error", "usage") for n in ast.walk(node)
-        )
+        self.asks_handles = any(map(_asks_handles, ast.walk(node)))
+        self.takes_errors = any(getattr(inner, "handlers", None) for inner in ast.walk(node))
 
     def block(self, body: Sequence[ast.stmt]) -> list[Statement]:
         return [Statement(self, node) for node in body]
@@ -179,6 +178,13 @@ class Pieces:
         else:
             _note(made)
         return made
+
+
+def _asks_handles(node: ast.AST) -> bool:
+    """Whether a node may read the error or usage of a sub-program, or take its error unseen."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("error", "usage", "suppress")
+    return getattr(node, "id", "") == "suppress"
 
 
 def _check_splits(function: ast.FunctionDef) -> None:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from sgc.lang.current import Driver, driving
+from sgc.trace.attempts import TraceAgain
 from sgc.trace.context import Trace
 from sgc.trace.control import DeadPath
 from sgc.trace.emit import BREAK, CONTINUE, DEAD, RETURN
@@ -53,8 +54,8 @@ class Recording:
             self.check(own)
         except (Refusal, Exception) as error:
             failure = error
-        except (DeadPath, SystemExit) as error:
-            failure = CompileError(f"every path ends here ({type(error).__name__})")
+        except (DeadPath, SystemExit, TraceAgain) as error:
+            failure = CompileError(f"it cannot be traced here ({type(error).__name__})")
         finally:
             log.frames.pop()
         if failure is None and self.code == DEAD:

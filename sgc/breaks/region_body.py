@@ -23,6 +23,8 @@ class RegionBody(Body):
     """Attributes:
     regions: the body's bridge. trace: its tracer.
     unsplit: statements under way whose errors Python itself must see as they come.
+    asks_handles: functions under way that ask for errors of their sub-programs.
+    takes_errors: functions under way that have handlers.
     """
 
     def __init__(self, ctx: RunContext, spec: ProgramSpec, stream: Stream, log: BreakLog) -> None:
@@ -31,6 +33,8 @@ class RegionBody(Body):
         self.log = log
         self.trace = LiveTrace(spec.name)
         self.unsplit = 0
+        self.asks_handles = 0
+        self.takes_errors = 0
 
 
 class RegionBridge(Bridge):
