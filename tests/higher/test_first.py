@@ -277,6 +277,39 @@ def test_reading_what_was_not_chosen_fails(program: sgc.Program, reason: str, mo
         program.run(backend=backend(), mode=mode)
 
 
+@sgc.tool(effect="pure")
+def slow_tool(what: str) -> str:
+    time.sleep(SLOW_S if what == "SLOW" else 0)
+    return what
+
+
+@sgc.function
+def uses_a_tool(s, what: str):
+    try:
+        s += sgc.call(slow_tool, what) + sgc.gen("x", max_tokens=4)
+    except sgc.GenerationError:
+        s += "no tool" + sgc.gen("x", max_tokens=4)
+    return s["x"]
+
+
+@sgc.function
+def races_tools(s):
+    runs = [uses_a_tool("SLOW"), uses_a_tool("quick")]
+    s += sgc.first(1, runs)[0] + sgc.gen("last", max_tokens=4)
+
+
+@sgc.function
+def reads_a_lost_tool(s):
+    runs = [uses_a_tool("SLOW"), uses_a_tool("quick")]
+    s += sgc.first(1, runs)[0] + sgc.gen("last", max_tokens=4)
+    return runs[0]["x"]
+
+
+def test_a_row_does_not_wait_for_the_tools_of_losers() -> None:
+    assert_equal(races_tools)
+    assert "others were first" in assert_equal(reads_a_lost_tool)["error"][1]
+
+
 @sgc.function
 def takes_failures(s, a: str, b: str):
     try:

@@ -240,10 +240,10 @@ class RunContext:
             self.fail(error, order)
 
     def cancel_calls(self, streams: set[int], ops: set[int]) -> None:
-        """Cancel the calls of the operations `ops`; what the calls of `streams` used does not
-        count. Both are known by `id`."""
+        """Cancel the calls of the operations `ops`, and the pure tools of `streams`; what the calls
+        of those used does not count. Both are known by `id`."""
         for task, (_, op) in list(self._tasks.items()):
-            if id(op) in ops:
+            if id(op) in ops or id(getattr(op, "core", None)) in streams:
                 task.cancel()
         kept = [(stream, usage) for stream, usage in self.spent if id(stream) not in streams]
         if len(kept) < len(self.spent):

@@ -182,7 +182,7 @@ def cut(root: StreamCore, error: GenerationError) -> None:
     calls in flight, and what begins there later fails with `error`. Nothing of it fails the row or
     counts as used, and its backend streams are closed.
 
-    Tools that have begun go on, and their results are dropped.
+    The thread of a tool that has begun goes on, and nobody waits for it.
     """
     ctx = root.ctx
     below = [core for core in ctx.streams if isinstance(core, StreamCore) and core.is_below(root)]

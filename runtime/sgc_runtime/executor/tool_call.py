@@ -14,14 +14,19 @@ from sgc_runtime.executor.tools import Tool
 
 
 class ToolCall(Op):
-    """One call; `result` gets plain JSON data, or a GenerationError whose cause is a ToolError."""
+    """One call; `result` gets plain JSON data, or a GenerationError whose cause is a ToolError.
 
-    __slots__ = ("_ordinal", "_result")
+    Attributes:
+        core: the stream with which the call may be cancelled; None for a tool with effects.
+    """
+
+    __slots__ = ("_ordinal", "_result", "core")
 
     def __init__(self, result: Cell, ordinal: int, source: Any, order: Order) -> None:
         super().__init__(None, source, order)
         self._result = result
         self._ordinal = ordinal
+        self.core: StreamCore | None = None
 
     def path(self, core: StreamCore) -> str:
         return core.child_path("g", self._ordinal, "", core)
@@ -34,6 +39,7 @@ class ToolCall(Op):
         if ended is not None:
             self._result.fail(ended)
             return
+        self.core = core if tool.effect == "pure" else None
         core.ctx.enter()
         node = self.path(core)
         core.ctx.spawn(self._call(core, node, tool, args, kwargs), node, self)
@@ -53,7 +59,7 @@ class ToolCall(Op):
             else:
                 self._result.set(value)
         except asyncio.CancelledError as cancelled:
-            self._result.fail(core.ctx.cancelled or cancelled)
+            self._result.fail(core.ctx.cancelled or core.cut or cancelled)
         except Exception as error:
             failure = core.wrap(self, error)
             core.ctx.fail(failure, self.order)
