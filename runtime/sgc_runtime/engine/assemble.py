@@ -166,7 +166,7 @@ def _claims(options: EngineOptions, device: torch.device) -> float:
     """Computing a prompt again is dear on a CPU; elsewhere more rows at once are worth more."""
     if options.claims is not None:
         return options.claims
-    return 1.0 if device.type == "cpu" else 0.5
+    return 0.7 if device.type == "cpu" else 0.5
 
 
 def load_engine(

@@ -64,7 +64,7 @@ class EngineConfig:
     scan_limit: int = 512
     order: str = "lpm"
     priorities: bool = True
-    claims: float = 1.0
+    claims: float = 0.7
     claim_steps: int = 16
     hints: bool = True
     step_tokens: float = 1.0

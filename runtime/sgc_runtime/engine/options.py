@@ -47,7 +47,7 @@ class EngineOptions:
         order: which waiting call is served next: `lpm` (longest cached prefix first), `dfs`
             (those that share a prefix together) or `fcfs` (first come, first served).
         priorities: finish program instances that have begun before new ones begin.
-        claims: see `EngineConfig`; None: 1 on a CPU, a half elsewhere.
+        claims: see `EngineConfig`; None: 0.7 on a CPU, a half elsewhere.
         hints: use what calls say of the calls to come, see `EngineConfig`.
         jump: compute text that a constraint forces in one pass; without it the same ids take a
             pass each.
