@@ -1,0 +1,310 @@
+"""Edges of runs in compiled parts: errors, `try`, tools, shared state, local functions, handles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.tracer import pick
+
+import sgc
+from sgc.testing import ScriptedBackend
+
+SAVED: list[str] = []
+CACHE = {"x": "cached"}
+SETTINGS = {"k": ["v"]}
+
+
+def reply(prompt: str, params: Any) -> str:
+    return f"word{pick(prompt) % 7} r{pick(prompt, 'r') % 5}"
+
+
+def fail(prompt: str) -> Exception | None:
+    return RuntimeError("told to fail") if "BAD" in prompt else None
+
+
+def outcome(program: sgc.Program, row: dict[str, Any], mode: str) -> dict[str, Any]:
+    SAVED.clear()
+    CACHE.clear()
+    CACHE["x"] = "cached"
+    backend = ScriptedBackend(reply, fail=fail)
+    state = program.run_batch([row], backend=backend, mode=mode)[0]
+    error = state.error()
+    found: dict[str, Any] = {
+        "calls": sorted(repr(call) for call in backend.calls),
+        "saved": list(SAVED),
+        "cache": dict(CACHE),
+        "error": None,
+    }
+    if error is not None:
+        place = [getattr(error, name) for name in ("program", "instance", "node", "source")]
+        return found | {"error": (type(error).__name__, str(error), place)}
+    return found | {
+        "vars": list(state.vars.items()),
+        "value": state.value,
+        "text": state.text(),
+        "messages": state.messages(),
+        "usage": state.usage,
+        "metas": [state.meta(name) for name in state.vars],
+    }
+
+
+@sgc.tool(effect="irreversible")
+def save(x: str) -> int:
+    SAVED.append(x)
+    return len(x)
+
+
+@sgc.function
+def child(s, x):
+    s += x + sgc.gen("a")
+    f = s.fork(2)
+    for g in f:
+        g += "z" + sgc.gen("y")
+    n = int(re.sub("[^0-9]", "", s["a"]) or "x") if "q" in x else 0
+    s += str(n) + sgc.gen("b")
+    return s["b"]
+
+
+@sgc.function
+def parent(s, x):
+    h = child(x)
+    try:
+        v = h.value
+    except sgc.GenerationError:
+        v = "failed"
+    except ValueError:
+        v = "value"
+    s += v + sgc.gen("c")
+    e = h.error()
+    s += str(type(e).__name__)
+    return s["c"], e is None
+
+
+@sgc.function
+def failing(s, x):
+    s += "a" + sgc.gen("a")
+    w = re.sub("w", "v", s["a"])
+    s += x + w + sgc.gen("b")
+    t = s["b"] + "!"
+    with s.copy() as c:
+        c += "more" + sgc.gen("d")
+    s += t + sgc.gen("c")
+    return t
+
+
+@sgc.function
+def caught(s, x):
+    fs = s.fork(2)
+    for i, f in enumerate(fs):
+        f += f"{i}{x if i else 'ok'}" + sgc.gen("v")
+    got = []
+    for f in fs:
+        try:
+            got.append(f["v"])
+        except sgc.GenerationError as err:
+            got.append("E:" + err.node)
+    s += re.sub("o", "0", "-".join(got)) + sgc.gen("end")
+    return got
+
+
+@sgc.function
+def finals(s, x):
+    seen = []
+    try:
+        with s.user():
+            s += x
+        s += sgc.gen("a")
+        seen.append(re.sub("w", "W", s["a"]))
+        return seen
+    finally:
+        seen.append("end")
+        s += "fin"
+
+
+@sgc.function
+def expr(s, x):
+    s += sgc.gen("a")
+    re.sub("a", "b", s["a"])
+    s += sgc.gen("b")
+    n = int(s["b"] + x)
+    s += str(n)
+    return n
+
+
+@sgc.function
+def tryin(s, x):
+    fs = s.fork(2)
+    fs[0] += x + sgc.gen("a")
+    fs[1] += "ok" + sgc.gen("a")
+    try:
+        v = fs[0]["a"]
+    except sgc.GenerationError as e:
+        v = "caught " + e.node
+    s += v
+    n = sgc.call(save, v)
+    s += str(n) + re.sub("w", "x", fs[1]["a"])
+    s += sgc.gen("b")
+    m = sgc.call(save, s["b"])
+    return v, n, m
+
+
+@sgc.function
+def child2(s, x):
+    s += x + sgc.gen("a")
+    if s["a"] == "nope":
+        return "n"
+    s += sgc.gen("b")
+    return re.sub("a", "b", s["b"])
+
+
+@sgc.function
+def subs(s, xs: list):
+    hs = [child2(x) for x in xs]
+    out = []
+    for h in hs:
+        try:
+            out.append(h.value)
+        except sgc.GenerationError:
+            out.append("failed")
+    s += " ".join(out) + sgc.gen("z")
+    w = re.sub("w", "x", s["z"])
+    hs2 = [failing(x) for x in xs]
+    s += w + " ".join(h["b"] for h in hs2)
+    return out
+
+
+@sgc.function
+def loops(s, x, n: int):
+    outs = {}
+    for i in range(n):
+        s += f"{i}: " + sgc.gen("v", max_tokens=3)
+        outs[i] = re.sub("w", "x", s["v"])
+        if outs[i].endswith("3"):
+            continue
+        with s.user():
+            s += "u" + outs[i]
+        with s.assistant():
+            s += sgc.gen(f"r{i}")
+        if "r1" in s[f"r{i}"]:
+            break
+    else:
+        s += "all"
+    with s.var_scope("sc"):
+        s += "scoped" + sgc.gen("sg")
+    bs = s.fork_each(list(outs.values()))
+    for b in bs:
+        b += b.item + sgc.gen("w")
+    best = max(bs, key=lambda b: len(re.sub("r", "", b["w"])))
+    best += "more" + sgc.gen("w2")
+    bs.join("append")
+    s += best["w2"]
+    return outs, s["sc"], s.text()[-5:], [m["role"] for m in s.messages()]
+
+
+@sgc.function
+def shared(s, q: str):
+    s += q + sgc.gen("a")
+    CACHE[q] = s["a"]
+    t = CACHE.get("x") + SETTINGS["k"][0]
+    SAVED.append(q)
+    s += t + re.sub("r", "R", s["a"])
+    items = SETTINGS["k"]
+    s += items[0] + sgc.gen("b")
+    m = [s["b"]]
+    for x in items:
+        m.append(x)
+    return m, len(CACHE) > 1
+
+
+def outer():
+    box = {"n": 0}
+
+    @sgc.function
+    def inner(s, q):
+        def add(k, extra=2):
+            box["n"] += k
+            return box["n"] + extra
+
+        s += q + sgc.gen("a")
+        n = add(3)
+        s += f"{n}" + re.sub("x", "y", s["a"])
+        s += sgc.gen("b") + str(add(1))
+        key = lambda v: v + q  # noqa: E731
+        s += key("z")
+        with s.copy() as t:
+            t += "copy" + sgc.gen("c")
+        s += t["c"]
+        try:
+            x = s["nope"]
+        except sgc.GenerationError:
+            x = "caught"
+        s += x
+        w = 0
+        while True:
+            w += 1
+            s += sgc.gen("w")
+            if re.search("r[01]", s["w"]) or w > 3:
+                break
+            else:
+                continue
+        else:
+            s += "never"
+        match re.sub("w", "v", s["w"]):
+            case "a" | "b":
+                s += "ab"
+            case str(z) if z.startswith("v"):
+                s += z + sgc.gen("m")
+            case _:
+                s += "?"
+        del w
+        return t.text(), box["n"] > 0
+
+    return inner
+
+
+ROWS: list[tuple[Callable[[], sgc.Program], dict[str, Any]]] = [
+    *[(lambda: parent, {"x": x}) for x in ("x", "BAD", "q")],
+    *[(lambda p=p: p, {"x": x}) for p in (failing, caught, finals, expr, tryin) for x in "xy"],
+    *[(lambda p=p: p, {"x": "BAD"}) for p in (failing, caught, finals, expr, tryin)],
+    *[(lambda: subs, {"xs": xs}) for xs in (["x", "y"], ["BAD", "y"], [])],
+    *[(lambda: loops, {"x": "q", "n": n}) for n in (0, 1, 3, 5)],
+    (lambda: shared, {"q": "u"}),
+    (outer, {"q": "hi"}),
+]
+
+
+@pytest.mark.parametrize("number", range(len(ROWS)))
+def test_all_is_as_interpreted(number: int) -> None:
+    make, row = ROWS[number]
+    live = outcome(make(), row, "interpreted")
+    program = make()
+    mixed = outcome(program, row, "auto")
+    assert program.breaks is not None
+    assert mixed == live
+
+
+def test_rows_side_by_side_keep_apart() -> None:
+    rows = [{"x": f"{i}", "n": i % 4} for i in range(24)]
+    both = [
+        [
+            (state.value, state.text())
+            for state in loops.run_batch(rows, backend=ScriptedBackend(reply), mode=mode)
+        ]
+        for mode in ("interpreted", "auto")
+    ]
+    assert both[0] == both[1]
+
+
+def test_a_function_that_looks_at_itself_runs_as_a_whole() -> None:
+    @sgc.function
+    def program(s, q):
+        s += q + sgc.gen("a")
+        return sorted(locals())
+
+    state = program.run(q="x", backend=ScriptedBackend(reply))
+    assert state.value == ["q", "s"]
+    assert program.breaks is not None
+    assert program.breaks.share == 0
