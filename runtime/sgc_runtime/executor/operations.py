@@ -17,19 +17,25 @@ from sgc_runtime.executor.shared_prefix import SharedPrefix
 class AppendText(Op):
     """Text at the end of the prompt; other values as their `str()`."""
 
+    __slots__ = ()
+
+    def run(self, core: StreamCore, value: Any) -> bool:
+        core.prompt.add_text(value if isinstance(value, str) else str(value))
+        return True
+
+
+class AppendLater(AppendText):
+    """Text that is waited for, of which the begin may be known before; see `Op.lead`."""
+
     __slots__ = ("_lead",)
 
-    def __init__(self, operand: Any, source: Any, order: Order, lead: Sequence[Any] = ()) -> None:
-        super().__init__(operand, source, order)
+    def __init__(self, op: AppendText, lead: Sequence[Any]) -> None:
+        super().__init__(op.operand, op.source, op.order)
         self._lead = lead
 
     @property
     def lead(self) -> Sequence[Any]:
         return self._lead
-
-    def run(self, core: StreamCore, value: Any) -> bool:
-        core.prompt.add_text(value if isinstance(value, str) else str(value))
-        return True
 
 
 class RoleBegin(Op):

@@ -19,6 +19,7 @@ from sgc_runtime.executor.lifetimes import CallFacts
 from sgc_runtime.executor.model_call import ModelCall
 from sgc_runtime.executor.operations import (
     AppendBranches,
+    AppendLater,
     AppendMedia,
     AppendText,
     ForkPoint,
@@ -105,7 +106,8 @@ class Stream:
         self, value: Any, source: Any = None, order: Order | None = None, lead: Sequence[Any] = ()
     ) -> None:
         """Text at the end; other values as their `str()`. `lead`: see `Op.lead`."""
-        self._write(AppendText(_boxed(value), source, order or self.scope.order(), lead))
+        op = AppendText(_boxed(value), source, order or self.scope.order())
+        self._write(AppendLater(op, lead) if lead else op)
 
     def role_begin(self, role: str, source: Any = None, order: Order | None = None) -> None:
         """Open a role turn."""
@@ -262,9 +264,8 @@ class Stream:
         self, program: str, ordinal: int | None = None, order: Order | None = None
     ) -> Stream:
         """The root stream of another program that this one calls; it starts empty."""
-        order = order or self.scope.order()
         number = self.take_ordinal("c") if ordinal is None else ordinal
-        scope = Scope(program, order)
+        scope = Scope(program, order or self.scope.order())
         return Stream(self.ctx, scope, StreamCore(self.ctx, scope, self.core, ("c", number, None)))
 
     def append_branches(
