@@ -13,6 +13,8 @@ a few of our own:
     set(name, x)   x; the executor stores it in the stream's variables
     is_set(x)      whether x has a value                    default(x, d)  x, or d where it has none
     dict_of_set(k, v ..)    the dict of those keys whose values are set
+    dict_of_pairs(l)        the dict of a list of keys and values
+    dict_set(d, k, v)       a copy of d in which key k has the value v
     fail(type, m)  raises the built-in exception of that name, else ProgramError "TYPE: m"
     typed(x, type, label)   x, or InputError "label: ..." where it is not of the type
     is_set(x)      False for UNSET                          default(x, d)  d where x is UNSET
@@ -114,6 +116,8 @@ FUNCTIONS: dict[str, Function] = {
     "typed": _row(ops.typed, 3, 3),
     "is_set": _row(ops.is_set, 1, 1, total=True),
     "default": _row(ops.default, 2, 2, total=True),
+    "dict_of_pairs": _row(ops.dict_of_pairs, 1, 1),
+    "dict_set": _row(ops.dict_set, 3, 3),
     "dict_of_set": _row(ops.dict_of_set, 0, None),
     "fail": _row(ops.fail, 1, None),
     "raise_again": _row(ops.raise_again, 1, 1),

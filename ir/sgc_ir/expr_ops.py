@@ -245,6 +245,18 @@ def dict_of_set(*pairs: Any) -> dict[Any, Any]:
     return {pairs[i]: pairs[i + 1] for i in range(0, len(pairs), 2) if pairs[i + 1] is not UNSET}
 
 
+def dict_of_pairs(pairs: Any) -> dict[Any, Any]:
+    """`dict_of_pairs`: the dict of a list of keys and values."""
+    return dict(pairs)
+
+
+def dict_set(mapping: Any, key: Any, value: Any) -> dict[Any, Any]:
+    """`dict_set`: a copy of a dict in which `key` has a value."""
+    found = {**mapping, key: value}
+    guard_items(len(found))
+    return found
+
+
 def default(value: Any, other: Any) -> Any:
     """`default`: the value, or `other` where there is none on the path that was taken."""
     return other if value is UNSET else value

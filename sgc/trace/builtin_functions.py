@@ -14,6 +14,7 @@ from sgc.trace.generator import TracedGenerator
 from sgc.trace.operand import holds_spread, holds_symbol
 from sgc.trace.ordering import extreme, sorted_values
 from sgc.trace.refusal import refuse, user_frame
+from sgc.trace.run_dicts import of_pairs
 from sgc.trace.symbol import BIND_ADVICE, KEY, Spread, Symbol, check_sure, is_mark
 from sgc.trace.walk import Enumerate, Mapped, Walk, as_walk, zipped
 
@@ -270,6 +271,8 @@ def _dict(trace: Trace, *values: Any, **entries: Any) -> Any:
     if values and isinstance(values[0], dict):
         return dict(*values, **entries)
     items = trace.runtime.listed(values[0]) if values else []
+    if holds_spread(items) and not entries:
+        return of_pairs(trace, items)
     if holds_spread(items):
         raise refuse(KEY)
     return dict([trace.runtime.unpack(pair, 2, None) for pair in items], **entries)

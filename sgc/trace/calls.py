@@ -26,7 +26,7 @@ from sgc.trace.refusal import is_rewritten, refuse
 from sgc.trace.rewriter import rewrite
 from sgc.trace.snapshot import reach_of_function
 from sgc.trace.source import is_user_file, is_user_function
-from sgc.trace.symbol import BIND_ADVICE, Poison, Symbol, SymbolMethod, is_mark
+from sgc.trace.symbol import BIND_ADVICE, Poison, Symbol, SymbolMethod, as_data, is_mark
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
@@ -51,7 +51,7 @@ class Calls:
             raise refuse(f"a run-time value is called; {BIND_ADVICE}")
         modelled = MODELLED.get(id(fn))
         if modelled is not None:
-            return modelled(self.trace, *args, **kwargs)
+            return modelled(self.trace, *map(as_data, args), **kwargs)
         if type(fn) is MethodDescriptorType and args and _is_receiver(fn, args[0]):
             return self.trace.runtime.method(args[0], fn.__name__, *args[1:], **kwargs)
         if type(fn) is MethodType and type(fn.__func__) is FunctionType:

@@ -16,14 +16,15 @@ from sgc.trace.emit import BREAK, CONTINUE, RETURN, RETURN_SLOT
 from sgc.trace.entries import Written, may_be_unset
 from sgc.trace.env import Env
 from sgc.trace.family import BranchStream, entry_form
-from sgc.trace.form import INT, LIST, UNKNOWN, Form, common_form
+from sgc.trace.form import DICT, INT, LIST, UNKNOWN, Form, common_form
 from sgc.trace.log import Path, saved, undo
 from sgc.trace.loops import KINDS
 from sgc.trace.operand import form_of
 from sgc.trace.region import Region
+from sgc.trace.run_dicts import check_lookup
 from sgc.trace.slots import Slot, SlotLoop
 from sgc.trace.stream import Stream
-from sgc.trace.symbol import Symbol
+from sgc.trace.symbol import WHOLE, Symbol
 from sgc.trace.unused import without_unused
 from sgc_ir.graph import Graph, Param, Ref
 from sgc_ir.ops import Op
@@ -143,6 +144,8 @@ class CarriedLoop(SlotLoop):
         place = (id(owner), key)
         if place in self.carried or place in self.lost:
             return
+        if type(owner) is dict and (id(owner), None) in {*self.carried, *self.lost}:
+            return
         base = self.base.content(owner)
         if type(owner) is list:
             self._carry(Slot("list", owner, None, "", list(base), LIST))
@@ -152,14 +155,23 @@ class CarriedLoop(SlotLoop):
             )
         elif key == RETURN_SLOT:
             self._carry(Slot("item", owner, key, "", None, UNKNOWN))
+        elif type(owner) is dict and WHOLE not in base and key not in base:
+            self._carry_dict(owner, base)
         elif key in base:
             self._carry(Slot("item", owner, key, "", base[key], form_of(base[key])))
-        elif isinstance(owner, dict):
+        elif isinstance(owner, dict) and key is not WHOLE:
             raise self.refuse(f"a dict gets the key {key!r} in its passes; set it before the loop")
         elif self.has_pass and isinstance(owner, Env):
             self._carry(Slot("item", owner, key, "", None, UNKNOWN, is_late=True))
         else:
             self.lost[place] = (owner, key, self._unset(key))
+
+    def _carry_dict(self, owner: dict[Any, Any], base: dict[Any, Any]) -> None:
+        """A dict that gets keys in the passes is handed on as one value."""
+        check_lookup(base)
+        for place in [place for place in self.carried if place[0] == id(owner)]:
+            del self.carried[place]
+        self._carry(Slot("dict", owner, None, "", dict(base), DICT))
 
     def _unset(self, name: str) -> str:
         return (
@@ -175,7 +187,7 @@ class CarriedLoop(SlotLoop):
             return
         if len(self.carried) >= MAX_SLOTS:
             raise self.refuse(f"it carries more than {MAX_SLOTS} values from pass to pass")
-        slot.name = f"v{len(self.carried)}"
+        slot.name = f"v{next(self.numbers)}"
         if slot.what == "list":
             slot.form = common_form([form_of(slot.entry)])
             slot.form = Form("list", slot.form.item)
@@ -221,7 +233,7 @@ class CarriedLoop(SlotLoop):
             if entry is None:
                 form = entry_form(stream.variables[name])
             is_maybe = entry is None or may_be_unset(entry)
-            number = f"v{len(self.carried)}"
+            number = f"v{next(self.numbers)}"
             self.carried[id(stream), name] = Slot(
                 "variable", stream, name, number, entry, form, is_maybe
             )
@@ -239,7 +251,7 @@ class CarriedLoop(SlotLoop):
             return
         self.moved.pop((id(stream), kind), None)
         entry = self._base_of(stream)["counts"][kind]
-        name = f"v{len(self.carried)}"
+        name = f"v{next(self.numbers)}"
         self.carried[place] = Slot("count", stream, kind, name, entry, INT)
 
     # -- the node ---------------------------------------------------------------------------------

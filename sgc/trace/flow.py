@@ -21,7 +21,7 @@ from sgc.trace.patterns import matches
 from sgc.trace.refusal import Refusal, refuse
 from sgc.trace.run_loops import run_walk
 from sgc.trace.snapshot import Snapshot
-from sgc.trace.symbol import TRUTH, Maybe, Poison, Spread, Symbol, check_sure, is_mark
+from sgc.trace.symbol import TRUTH, Maybe, Poison, Spread, Symbol, check_sure, is_mark, whole
 from sgc.trace.unroll import MAX_PASSES, unroll_for, unroll_while
 from sgc.trace.walk import Walk, as_walk
 from sgc.trace.withs import leaving, run_with
@@ -54,7 +54,9 @@ class Flow:
             self.trace.control.function(body, env, RETURN_SLOT)
         finally:
             self.trace.frames.pop()
-        return env.slots.get(RETURN_SLOT)
+        value = env.slots.get(RETURN_SLOT)
+        env.drop(RETURN_SLOT)  # else a returned list would have a second name
+        return value
 
     def define(
         self, native: Any, name: str, defaults: tuple[Any, ...], keywords: Any, doc: str | None
@@ -83,6 +85,8 @@ class Flow:
             return value if known is None else known
         if holds_spread(value):
             return self._truth_of_list(value)
+        if (symbol := whole(value)) is not None:
+            return self.decide(self.trace.expr("bool", symbol))
         if is_mark(value) or isinstance(value, RunTimeForks):
             raise refuse(value.why if type(value) is Poison else TRUTH)
         if type(value) is dict and value and all(type(v) is Maybe for v in value.values()):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sgc.trace.loops import flattened
 from sgc.trace.operand import holds_symbol
 from sgc.trace.refusal import refuse
+from sgc.trace.run_dicts import of_pairs
 from sgc.trace.run_loops import run_loop
 from sgc.trace.symbol import BIND_ADVICE, KEY, Spread, Symbol
 from sgc.trace.walk import Mapped, Walk, as_walk
@@ -170,6 +171,9 @@ def comprehension(
     items = list(generator.elements())
     if kind == "list":
         return items
-    if any(type(item) is Spread for item in items):
+    is_open = any(type(item) is Spread for item in items)
+    if kind == "dict" and (is_open or any(holds_symbol(key) for key, _ in items)):
+        return of_pairs(trace, items)
+    if is_open:
         raise refuse(KEY)
     return set(items) if kind == "set" else dict(items)

@@ -11,8 +11,19 @@ from sgc.trace.family import RunTimeForks
 from sgc.trace.form import Form
 from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
 from sgc.trace.refusal import refuse
+from sgc.trace.run_dicts import is_lookup, lookup, store
 from sgc.trace.source import is_user_function
-from sgc.trace.symbol import BIND_ADVICE, KEY, Maybe, Poison, Spread, Symbol, check_sure, is_mark
+from sgc.trace.symbol import (
+    BIND_ADVICE,
+    KEY,
+    Maybe,
+    Poison,
+    Spread,
+    Symbol,
+    check_sure,
+    is_mark,
+    whole,
+)
 from sgc.trace.taken import TracedError
 from sgc_ir.ops import Op
 
@@ -70,6 +81,8 @@ class Items:
         if holds_spread(value):
             return self._spread_item(value, index)
         if isinstance(value, dict):
+            if is_lookup(value, index):
+                return lookup(self.trace, value, index)
             if holds_symbol(index):
                 raise refuse(KEY)
             found = value.get(index)
@@ -98,6 +111,9 @@ class Items:
 
     def set_item(self, value: Any, index: Any, new: Any) -> None:
         """`value[index] = new`."""
+        if is_lookup(value, index):
+            store(self.trace, value, index, new)
+            return
         if holds_symbol(index) and not isinstance(value, RunTimeForks):
             if isinstance(value, list):
                 raise refuse("a list is changed at a run-time position; make a new list instead")
@@ -116,7 +132,7 @@ class Items:
         """`del value[index]`."""
         if holds_spread(value):
             raise refuse("an item of a list of run-time length is deleted; make a new list")
-        if holds_symbol(index):
+        if holds_symbol(index) or whole(value) is not None:
             raise refuse(KEY if isinstance(value, dict) else "an item is deleted at run time")
         found = self.trace.runtime.dunder(value, "__delitem__")
         if found is None:

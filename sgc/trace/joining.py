@@ -16,7 +16,8 @@ from sgc.trace.log import Contents, Path, put_back, undo
 from sgc.trace.operand import form_of, rebuild
 from sgc.trace.ownership import MISSING, Ownership, live
 from sgc.trace.refusal import Refusal, refuse
-from sgc.trace.symbol import Maybe, Poison, Spread, Symbol
+from sgc.trace.run_dicts import check_lookup
+from sgc.trace.symbol import WHOLE, Maybe, Poison, Spread, Symbol, Whole
 from sgc_ir.graph import UNSET, Ref
 from sgc_ir.ops import Op
 
@@ -126,16 +127,22 @@ class Join:
         return found
 
     def _dict(self, contents: list[dict[Any, Any]]) -> dict[Any, Any]:
+        if any(WHOLE in content for content in contents):
+            return self._whole(contents)
         order = max(contents, key=len)
         places = {key: i for i, key in enumerate(order)}
         for content in contents:
             at = [places.get(key, -1) for key in content]
             if -1 in at or at != sorted(at):
-                raise refuse(
-                    "a dict gets its keys in another order, or other keys, on each path; set them "
-                    "all before"
-                )
+                return self._whole(contents)
         return {key: self._entry([c.get(key, MISSING) for c in contents], key) for key in order}
+
+    def _whole(self, contents: list[dict[Any, Any]]) -> dict[Any, Any]:
+        """A dict that has other keys, or another order of them, on each path."""
+        for content in contents:
+            check_lookup(content)
+        merged = self._symbol(contents, "a dict")
+        return {WHOLE: merged if type(merged) is Poison else Whole(merged)}
 
     def _entry(self, values: list[Any], key: Any) -> Any:
         if not any(value is MISSING or type(value) is Maybe for value in values):
@@ -292,7 +299,7 @@ def _is_same(a: Any, b: Any) -> bool:
         return True
     if type(a) is Symbol and type(b) is Symbol:
         return a.key == b.key
-    if type(a) is type(b) and type(a) in (Spread, Maybe):
+    if type(a) is type(b) and type(a) in (Spread, Maybe, Whole):
         return bool(a.value.key == b.value.key)
     if type(a) is tuple and type(b) is tuple:
         return len(a) == len(b) and all(map(_is_same, a, b))

@@ -6,6 +6,7 @@ from string import Formatter
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from sgc.trace import run_dicts
 from sgc.trace.containers import is_container
 from sgc.trace.generator import TracedGenerator, materialize
 from sgc.trace.operand import holds_spread, holds_symbol
@@ -21,6 +22,7 @@ from sgc.trace.symbol import (
     check_sure,
     is_mark,
     is_stream,
+    whole,
 )
 from sgc.trace.walk import Walk
 from sgc_ir.expr_methods import METHODS
@@ -52,6 +54,9 @@ class Methods:
             return self._list_method(owner, name, args, kwargs)
         if kind is tuple and name in _SEARCHES and holds_symbol((owner, args)):
             return self.trace.expr(f".{name}", owner, *args)
+        if kind is dict and (whole(owner) is not None or (args and type(args[0]) is Symbol)):
+            if name != "update" and not kwargs:
+                return run_dicts.method(self.trace, owner, name, args)
         if isinstance(owner, dict) and args and name in ("get", "pop", "setdefault"):
             if holds_symbol(args[0]):
                 raise refuse(KEY)

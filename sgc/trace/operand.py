@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.trace.form import Form, form_of_constant
 from sgc.trace.refusal import refuse
-from sgc.trace.symbol import MARKS, Maybe, Poison, Spread, Symbol, is_stream
+from sgc.trace.symbol import MARKS, Maybe, Poison, Spread, Symbol, is_stream, whole
 from sgc_ir.graph import Ref
 from sgc_ir.ops import Op
 
@@ -30,6 +30,8 @@ def operand(trace: Trace, value: Any, region: Region) -> Any:
     if kind is list or kind is tuple:
         return kind(operand(trace, v, region) for v in value)
     if kind is dict:
+        if (symbol := whole(value)) is not None:
+            return region.lift(symbol)
         if any(type(v) is Maybe for v in value.values()):
             return _dict_of_set(trace, value, region)
         return {_key(k): operand(trace, v, region) for k, v in value.items()}
@@ -173,6 +175,8 @@ def form_of(value: Any) -> Form:
         item = forms[0] if forms and all(f == forms[0] for f in forms) else None
         return Form(type(value).__name__, item, parts=forms)
     if type(value) is dict:
+        if whole(value) is not None:
+            return Form("dict")
         return Form("dict", parts=tuple(map(form_of, value.values())), keys=tuple(value))
     return form_of_constant(value)
 

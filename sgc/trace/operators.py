@@ -16,7 +16,7 @@ from sgc.trace.operand import form_of, holds_symbol, is_data
 from sgc.trace.refusal import Refusal, refuse
 from sgc.trace.snapshot import chain
 from sgc.trace.source import is_user_file
-from sgc.trace.symbol import KEY, Maybe, Poison, Symbol, check_sure, is_mark, is_stream
+from sgc.trace.symbol import KEY, Maybe, Poison, Symbol, check_sure, is_mark, is_stream, whole
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
@@ -157,6 +157,8 @@ class Operators:
         if is_stream(a) and isinstance(b, list | tuple):
             return any(is_same(a, item) for item in b if is_stream(item)) == (op == "in")
         if type(b) is Symbol or (self._is_recorded(a) and isinstance(b, str | bytes)):
+            return self.trace.expr(op, a, b)
+        if whole(b) is not None:
             return self.trace.expr(op, a, b)
         if isinstance(b, set | frozenset | dict) and self._is_recorded(a):
             check_sure(b)

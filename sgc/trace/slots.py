@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace.counts import Count
@@ -14,7 +15,7 @@ from sgc.trace.loops import Loop
 from sgc.trace.operand import rebuild
 from sgc.trace.operand import walk as walk_values
 from sgc.trace.refusal import Refusal
-from sgc.trace.symbol import Poison, Spread, Symbol
+from sgc.trace.symbol import WHOLE, Poison, Spread, Symbol, Whole
 from sgc_ir.graph import UNSET
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @dataclass
 class Slot:
     """Attributes:
-    what: "item" of an environment, dict or object, "list", "variable" or "count".
+    what: "item" of an environment, dict or object, "list", "dict", "variable" or "count".
     name: parameter of the body.
     entry: what the slot holds before the loop.
     is_maybe: whether it may be unset when a pass begins. is_left_set: each pass leaves it set.
@@ -54,6 +55,7 @@ class SlotLoop(Loop):
     ) -> None:
         super().__init__(trace, walk, body, gives_value)
         self.carried: dict[tuple[int, Any], Slot] = {}
+        self.numbers = count()
         self.lost: dict[tuple[int, Any], tuple[Any, Any, str]] = {}
 
     def _put(self, slot: Slot, region: Region, symbol: Symbol, is_maybe: bool) -> None:
@@ -66,6 +68,8 @@ class SlotLoop(Loop):
             slot.owner.counts[slot.key] = Count.of(symbol)
         elif slot.what == "list":
             put_back(slot.owner, [Spread(symbol)])
+        elif slot.what == "dict":
+            put_back(slot.owner, {WHOLE: Whole(symbol)})
         else:
             is_list = type(slot.entry) is list and slot.form.kind == "list"
             value = [Spread(symbol)] if is_list else rebuild(self.trace, symbol)
@@ -74,6 +78,8 @@ class SlotLoop(Loop):
     def _lose(self, owner: Any, key: Any, why: str) -> None:
         if type(owner) is list:
             put_back(owner, [Poison(why)])
+        elif type(owner) is dict and key is None:
+            put_back(owner, {WHOLE: Poison(why)})
         else:
             put_back(owner, {**saved(owner), key: Poison(why)})
 
@@ -84,7 +90,7 @@ class SlotLoop(Loop):
         if slot.what == "count":
             return slot.owner.counts[slot.key]
         content = saved(slot.owner)
-        return content if slot.what == "list" else content[slot.key]
+        return content if slot.what in ("list", "dict") else content[slot.key]
 
     def _operand(self, slot: Slot) -> Any:
         """What a pass hands on."""
@@ -151,7 +157,9 @@ class SlotLoop(Loop):
                 continue
             content = self._value(slot)
             for value in {id(v): v for v in walk_values(content)}.values():
-                if type(value) not in (list, dict) or (value is content and slot.what == "list"):
+                if type(value) not in (list, dict) or (
+                    value is content and slot.what in ("list", "dict")
+                ):
                     continue
                 other = seen.setdefault(id(value), slot)
                 for one in (slot, other) if other is not slot else ():

@@ -205,14 +205,58 @@ class Maybe:
     __eq__ = __ne__ = __getitem__ = __add__ = __radd__ = _refusing(_WHY)
 
 
+class Whole:
+    """Under the key `WHOLE` of a dict, which has no other then: all of it is dict symbol `value`,
+    since a run decides which keys it has."""
+
+    __slots__ = ("value",)
+    _sgc_symbol = True
+
+    def __init__(self, value: Symbol) -> None:
+        self.value = value
+
+    _WHY = (
+        "a dict whose keys the run decides is used here in a way that is not compiled; it has "
+        "d[k], get, setdefault, in, len, keys, values, items, copy and iteration"
+    )
+    __bool__ = __iter__ = __len__ = __str__ = __format__ = _refusing(_WHY)
+
+
+class _WholeKey:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+WHOLE: Any = _WholeKey()
+
+
+def whole(value: Any) -> Symbol | None:
+    """The one symbol that stands for a dict whose keys the run decides; None for anything else."""
+    if type(value) is not dict or WHOLE not in value:
+        return None
+    found = value[WHOLE]
+    if type(found) is Poison:
+        raise refuse(found.why)
+    symbol: Symbol = found.value
+    return symbol
+
+
+def as_data(value: Any) -> Any:
+    """`value`; of a dict whose keys the run decides the symbol."""
+    symbol = whole(value)
+    return value if symbol is None else symbol
+
+
 def check_sure(value: Any) -> Any:
     """`value`; refuses a dict of which some keys are set on some paths only, where all count."""
-    if type(value) is dict and any(type(item) is Maybe for item in value.values()):
-        raise refuse(Maybe._WHY)
+    if type(value) is dict and any(type(item) in (Maybe, Whole) for item in value.values()):
+        raise refuse(Whole._WHY if WHOLE in value else Maybe._WHY)
     return value
 
 
-MARKS = (Symbol, SymbolMethod, Spread, Poison, Maybe)
+MARKS = (Symbol, SymbolMethod, Spread, Poison, Maybe, Whole)
 
 
 def is_stream(value: Any) -> bool:

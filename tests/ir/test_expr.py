@@ -34,6 +34,8 @@ OWN = {  # functions that are not written as a call of the same name
     "list_of": "list({all})",
     "tuple_of": "tuple({all})",
     "dict": "{{{0}: {1}}}",
+    "dict_of_pairs": "dict({0})",
+    "dict_set": "{{**{0}, {1}: {2}}}",
     "getitem": "{0}[{1}]",
     "getslice": "{0}[{1}:{2}:{3}]",
 }
@@ -48,6 +50,7 @@ NOT_PYTHON = {
     "is_set",
     "default",
     "fail",
+    "raise_again",
 } | {"dict_of_set"}
 
 small = st.integers(-4, 6)

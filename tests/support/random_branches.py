@@ -95,6 +95,7 @@ class BranchWriter:
             x, f"{x} + '.'", f"f'{{{x}}}-{{{y}}}'", f"{x}.upper()", "'-'.join(l0)", f"str({self.integer()})",
             f"({x} if {self.condition()} else {y})", f"({x} or {y})", f"({x} and {y})", f"{x}[:2]", "q",
             "box.value", "d0['k']", f"('long' if len({x}) > 2 else 'short')", f"d0.get('z', {x})",
+            f"d0.get({x}, 'none')", "','.join(d0)", "str(d0)",
         ]  # fmt: skip
         return self.pick(forms)
 
@@ -108,6 +109,7 @@ class BranchWriter:
         forms = [
             f"{x} == 'yes'", f"{x} != 'no'", f"{x} in ('yes', 'a')", f"{x}.startswith('y')", f"{self.pick(self.ints)} > 1",
             f"len(l0) == {self.random.randint(0, 2)}", "l0", x, f"'a' in {x}", "'last' in s", "'yes' in l0", f"not {x}",
+            f"{x} in d0", "len(d0) > 1",
         ]  # fmt: skip
         if deep < 2 and self.random.random() < 0.3:
             op = self.pick(["and", "or"])
@@ -161,7 +163,7 @@ class BranchWriter:
         self.line(self.pick(forms))
 
     def _dict(self) -> None:
-        self.line(self.pick([f"d0['k'] = {self.string()}", f"d0['z'] = {self.string()}", "d0 = {'k': 'new'}"]))  # fmt: skip
+        self.line(self.pick([f"d0['k'] = {self.string()}", f"d0['z'] = {self.string()}", "d0 = {'k': 'new'}", f"d0[{self.string()}] = {self.string()}", f"d0.setdefault({self.string()}, 'new')"]))  # fmt: skip
 
     def _box(self) -> None:
         self.line(self.pick([f"box.put({self.string()})", f"t0 = box.put({self.string()})"]))
