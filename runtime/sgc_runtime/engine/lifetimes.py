@@ -30,6 +30,14 @@ class _Present:
 
     requests: int = 0
     claims: list[Claim] = field(default_factory=list)
+    most: int = _MANY_CLAIMS
+
+    def add(self, claim: Claim) -> None:
+        """Claim more; now and then those that hold nothing are sorted out."""
+        if len(self.claims) >= self.most:
+            self.claims = [found for found in self.claims if found.nodes]
+            self.most = max(_MANY_CLAIMS, 2 * len(self.claims))
+        self.claims.append(claim)
 
 
 class _Label(NamedTuple):
@@ -125,9 +133,7 @@ class Lifetimes:
         if region.readers is None and region is request.regions[-1]:
             return None  # nobody knows whether anybody reads the end
         due = FAR if region.next_use is None else min(FAR, self._step + region.next_use)
-        if len(present.claims) >= _MANY_CLAIMS:
-            present.claims = [claim for claim in present.claims if claim.nodes]
-        present.claims.append(Claim(request.instance, due))
+        present.add(Claim(request.instance, due))
         return present.claims[-1]
 
     def _mark(self, node: Node, label: _Label) -> None:
