@@ -25,6 +25,7 @@ from sgc.trace.symbol import (
     Spread,
     Symbol,
     SymbolMethod,
+    Whole,
     is_stream,
 )
 from sgc_ir.graph import Ref
@@ -123,7 +124,7 @@ class Ending:
         kind = type(value)
         if kind is Symbol:
             self._need(value)
-        elif kind is Spread or kind is Maybe:
+        elif kind in (Spread, Maybe, Whole):
             self._need(value.value)
         elif kind is Poison:
             raise refuse(value.why)

@@ -18,7 +18,7 @@ from sgc.trace.forks import StaticForks
 from sgc.trace.handle import TracedHandle
 from sgc.trace.state import TracedState
 from sgc.trace.stream import Stream as TracedStream
-from sgc.trace.symbol import Maybe, Spread, Symbol
+from sgc.trace.symbol import WHOLE, Maybe, Spread, Symbol
 from sgc_ir.graph import UNSET
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell
 from sgc_runtime.executor.gate import Gathered as Joined
@@ -127,6 +127,8 @@ class Leaving:
 
     def _content(self, content: Any) -> Any:
         if isinstance(content, dict):
+            if WHOLE in content:
+                return self._whole(content)
             made = {key: self._item(value) for key, value in content.items()}
             return {key: value for key, value in made.items() if value is not UNSET}
         items: list[Any] = []
@@ -136,6 +138,10 @@ class Leaving:
             else:
                 items.append(self._item(value))
         return items
+
+    def _whole(self, content: Mapping[Any, Any]) -> dict[Any, Any]:
+        """A dict whose keys the run has decided."""
+        return dict(self._symbol(content[WHOLE].value))
 
     def _item(self, value: Any) -> Any:
         return changed_item(value, self._object)
@@ -207,6 +213,8 @@ class Leaving:
             return items
         if type(value) is tuple:
             return tuple([self._deep(item) for item in value])
+        if type(value) is dict and WHOLE in value:
+            return self._whole(value)
         if type(value) is dict:
             made = {key: self._deep(item) for key, item in value.items()}
             return {key: item for key, item in made.items() if item is not UNSET}

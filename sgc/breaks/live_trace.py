@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import types
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Container, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
@@ -21,6 +21,7 @@ from sgc.trace.log import Log
 from sgc.trace.refusal import refuse
 from sgc.trace.runtime import Runtime
 from sgc.trace.subprogram import Driver
+from sgc.trace.symbol import is_mark, is_stream
 
 # Modules whose functions depend on their arguments only, and change nothing.
 PURE_MODULES = frozenset(
@@ -126,6 +127,18 @@ class LiveRuntime(Runtime):
                 "it; Python runs it"
             )
         return self.foreign(method, args, kwargs)
+
+    def with_(self, manager: Any, body: Callable[..., Any]) -> Any:
+        """`with manager:`, where its parts are the tracer's or the user's."""
+        if not is_stream(manager) and self.dunder(manager, "__enter__") is None:
+            raise refuse("a `with` block of library code; Python runs it")
+        return super().with_(manager, body)
+
+    def item(self, value: Any, index: Any) -> Any:
+        """`value[index]`, where reading changes nothing."""
+        if isinstance(value, defaultdict) and not is_mark(index) and index not in value:
+            raise refuse("a missing key of a defaultdict is made; Python does it")
+        return super().item(value, index)
 
     def check_iterator(self, iterator: Any) -> None:
         """Refuse to go on with an iterator from before the statement."""

@@ -14,7 +14,7 @@ from sgc.lang.function import ProgramSpec
 from sgc.lang.source import source_at
 from sgc.trace import emit
 from sgc.trace.env import Env
-from sgc.trace.refusal import Refusal, register_code
+from sgc.trace.refusal import Refusal, refuse, register_code
 from sgc.trace.rewrite_stmt import StatementRewriter
 from sgc.trace.rewriter import Cells, keep_first_lines, owner_class
 from sgc.trace.scopes import function_scope
@@ -125,6 +125,9 @@ class Pieces:
     # -- the two forms
 
     def traced(self, node: ast.stmt) -> ast.FunctionDef:
+        if any(map(_deletes_attribute, ast.walk(node))):
+            place = source_at(self.file, node.lineno)
+            raise refuse("an attribute is deleted; Python does it", place=place)
         rewriter = StatementRewriter(self.file, self._free, self._owner)
         rewriter.scope = self.scope
         self._numbers += 1
@@ -178,6 +181,10 @@ class Pieces:
         else:
             _note(made)
         return made
+
+
+def _deletes_attribute(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del)
 
 
 def _asks_handles(node: ast.AST) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -265,6 +267,72 @@ def outer():
     return inner
 
 
+@sgc.function
+def item(s, x):
+    s += f"item {x}" + sgc.gen("a", max_tokens=2)
+    return s["a"]
+
+
+@sgc.function
+def hi(s, xs: list):
+    got = sgc.map(item, xs)
+    vals = [h.value for h in got] if hasattr(got[0], "value") else list(got)
+    s += re.sub("w", "v", " ".join(map(str, vals)))
+    s += sgc.gen("b")
+    bs = s.fork(3)
+    for i, b in enumerate(bs):
+        b += f"{i}" + sgc.gen("c")
+    k = sgc.first(2, bs)
+    s += str(len(k)) + re.sub("a", "b", s["b"]) + sgc.gen("d")
+    v = sgc.vote([s["b"], s["d"], s["b"]])
+    s += v
+    return vals, v
+
+
+@sgc.function
+def streams(s, x):
+    s += x + sgc.gen("a")
+    t = "".join(s.stream("a"))
+    with s.user():
+        s += re.sub("w", "v", t)
+        s += "more"
+    m = s.meta("a")["finish_reason"]
+    s += sgc.assistant(sgc.gen("b") + " end")
+    u = s.copy()
+    with u as c:
+        c += sgc.gen("n")
+    n = len(c["n"])
+    sq = [i * i for i in range(n)]
+    s += str(sq) + sgc.select("z", ["p", "q"])
+    if s["z"] == "p" and n > 2:
+        return m, t, {"k": [sq, (n, c["n"])]}
+    return m, t, {"k": None}
+
+
+class Note:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+@sgc.function
+def objects(s, x):
+    note, kept = Note(x), defaultdict(list)
+    s += note.text + sgc.gen("a")
+    note.text = s["a"]
+    kept[x].append(note)
+    s += re.sub("w", "v", note.text) + sgc.gen("b")
+    alias = kept[x][0]
+    alias.text += s["b"]
+    del note.text
+    note.text = "new" + s["b"]
+    with suppress(ValueError):
+        s += str(int(s["b"]))
+    pair = (note, [s["a"], (s["b"],)])
+    s += re.sub("r", "R", pair[0].text) + sgc.gen("c")
+    pair[1].append(s["c"])
+    return alias.text, pair[1], list(kept), alias is note
+
+
 ROWS: list[tuple[Callable[[], sgc.Program], dict[str, Any]]] = [
     *[(lambda: parent, {"x": x}) for x in ("x", "BAD", "q")],
     *[(lambda p=p: p, {"x": x}) for p in (failing, caught, finals, expr, tryin) for x in "xy"],
@@ -272,6 +340,9 @@ ROWS: list[tuple[Callable[[], sgc.Program], dict[str, Any]]] = [
     *[(lambda: subs, {"xs": xs}) for xs in (["x", "y"], ["BAD", "y"], [])],
     *[(lambda: loops, {"x": "q", "n": n}) for n in (0, 1, 3, 5)],
     (lambda: shared, {"q": "u"}),
+    (lambda: hi, {"xs": ["a", "b", "c"]}),
+    *[(lambda: streams, {"x": x}) for x in ("a", "bb", "BAD")],
+    *[(lambda: objects, {"x": x}) for x in ("a", "bb", "BAD")],
     (outer, {"q": "hi"}),
 ]
 
