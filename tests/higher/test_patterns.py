@@ -96,6 +96,22 @@ def judged(s, answer: str):
     return s["verdict"] == "yes"
 
 
+def two(item):
+    return [describe(item).value, "end"]
+
+
+@sgc.function
+def in_arms(s, things: list[str]):
+    values = list(things)
+    if len(values) > 1:
+        values = sgc.map(describe, ["x", "y"])
+    elif len(values) == 1:
+        values = two("z")
+    values = [value + "!" for value in values]
+    s += " ".join(values) + sgc.gen("last", max_tokens=4)
+    return values
+
+
 ROWS: list[tuple[sgc.Program, list[dict[str, Any]]]] = [
     (described, [{"things": t, "tone": "dry"} for t in ([], ["a"], ["a", "b", "c"])]),
     (described_constants, [{}]),
@@ -113,6 +129,7 @@ ROWS: list[tuple[sgc.Program, list[dict[str, Any]]]] = [
             for w in (" ", "nowhere")
         ],
     ),
+    (in_arms, [{"things": t} for t in ([], ["a"], ["a", "b"])]),
     (retried_by_program, [{"question": f"{i}?"} for i in range(6)]),
 ]
 
