@@ -14,8 +14,6 @@ from dataclasses import dataclass, fields
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-import msgpack
-
 from sgc_ir.params import CallResult, Usage
 from sgc_runtime.executor.tools import Tool
 
@@ -142,16 +140,23 @@ def tool_key(tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> byte
 def key_of(value: Any) -> bytes:
     """Digest of plain data, types told apart. Raises TypeError, ValueError or OverflowError for
     anything else in it."""
-    data = msgpack.packb(value, default=_plain, strict_types=True, unicode_errors="surrogatepass")
-    return blake2b(data, digest_size=_DIGEST_BYTES).digest()
+    return blake2b(_packed(value), digest_size=_DIGEST_BYTES).digest()
+
+
+def _packed(value: Any) -> bytes:
+    import msgpack  # programs without merged calls need not have it
+
+    data: bytes = msgpack.packb(
+        value, default=_plain, strict_types=True, unicode_errors="surrogatepass"
+    )
+    return data
 
 
 def _plain(value: Any) -> Any:
+    from msgpack import ExtType
+
     if isinstance(value, tuple):
-        inner = msgpack.packb(
-            list(value), default=_plain, strict_types=True, unicode_errors="surrogatepass"
-        )
-        return msgpack.ExtType(1, inner)
+        return ExtType(1, _packed(list(value)))
     if type(value) is not dict and isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is no plain data")
