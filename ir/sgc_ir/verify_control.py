@@ -10,7 +10,7 @@ from sgc_ir.ops import Op
 from sgc_ir.verify_scope import Faults, Scope
 
 _KINDS = (0, 1, 2)
-_MAY_FAIL = (Op.VARIABLE, Op.CALL, Op.FIRST, Op.EXPR)
+_MAY_FAIL = (Op.VARIABLE, Op.CALL, Op.FIRST, Op.LOOP, Op.EXPR)
 
 
 def control(scope: Scope) -> Faults:
@@ -27,7 +27,7 @@ def failures(scope: Scope) -> Faults:
         if node.op is Op.BRANCH and "on" in node.attrs:
             cond = node.attrs["cond"]
             if not isinstance(cond, Ref) or scope.node(cond).op not in _MAY_FAIL:
-                yield node, "asks whether something has failed that is no reading, call or Expr"
+                yield node, "asks whether something has failed that is no reading, call, Loop or Expr"
             if not node.attrs.get("catch"):
                 yield node, "takes no kind of error; it needs a catch"
         elif node.op is Op.BRANCH and "catch" in node.attrs:

@@ -7,7 +7,7 @@ collects such paths, and each handler runs once, on all of those that it takes.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +25,7 @@ from sgc_ir.ops import Op
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
     from sgc.trace.env import Env
+    from sgc.trace.loops import Loop
     from sgc.trace.region import Region
 
 _ALL = (Exception, BaseException)
@@ -66,14 +67,21 @@ def see(trace: Trace, region: Region, node: int, origin: str) -> None:
     GenerationError), "expr" (anything else), "any". Where a `try` may see that, paths part."""
     if trace.takes_errors and origin != "expr":
         trace.partials += 1  # it may fail where the program has taken that error before
-    kinds = _names(trace, origin)
-    if not kinds:
+    here_seen, outside = _names(trace, region, origin)
+    if not here_seen and not outside:
         return
     if trace.trials:
         raise refuse("a `try` sees what this operand does")  # no total operand: a Branch will do
-    if not trace.takes_errors or (origin == "any" and not trace.is_strict):
-        raise TraceAgain(is_strict=origin == "any")
-    _check_region(trace, region)
+    strict = _strictness(trace) if origin == "any" else ""
+    if not trace.takes_errors or len(trace.strict) < len(strict):
+        raise TraceAgain(strict)
+    if outside:
+        region.stops[node] = origin
+    if here_seen:
+        _part(trace, region, node, origin, here_seen)
+
+
+def _part(trace: Trace, region: Region, node: int, origin: str, kinds: tuple[str, ...]) -> None:
     attrs = {"cond": Ref(node), "on": "failed", "catch": kinds}
     branch = trace.node(Op.BRANCH, attrs, may_fail=False)
     region.enter(frozenset([(branch, True)]))
@@ -86,24 +94,58 @@ def see(trace: Trace, region: Region, node: int, origin: str) -> None:
 
 class TraceAgain(BaseException):
     """A `try` may take what the run raises: the program is to be traced anew, with care for the
-    place of each reading, and (`is_strict`) so that sub-programs do nothing behind one that has
-    failed."""
+    place of each reading, and `strict` in sub-programs, see `Trace.strict`."""
 
-    def __init__(self, is_strict: bool) -> None:
+    def __init__(self, strict: str) -> None:
         super().__init__()
-        self.is_strict = is_strict
+        self.strict = strict
 
 
-def _names(trace: Trace, origin: str) -> tuple[str, ...]:
-    """Names of the classes of errors that may be taken."""
-    found: dict[str, None] = {}
+def _strictness(trace: Trace) -> str:
+    kinds = [kind for attempt in trace.guards for kind in attempt.kinds]
+    return "call" if all(kind is GenerationError for kind in kinds) else "every"
+
+
+def _names(trace: Trace, region: Region, origin: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the classes of errors that may be taken in this graph, and outside of this loop."""
+    found: dict[bool, dict[str, None]] = {True: {}, False: {}}
     for attempt in reversed(trace.guards):
         for kind in attempt.kinds:
             if may_raise(origin, kind):
-                found[name_of(kind, origin)] = None
-    if trace.is_strict and _in_callee(trace):
-        found["Exception"] = None
-    return tuple(found)
+                found[attempt.region is region][name_of(kind, origin)] = None
+    if trace.strict and (trace.strict == "every" or origin != "expr") and _in_callee(trace):
+        found[region.parent is None]["Exception"] = None
+    return tuple(found[True]), tuple(found[False])
+
+
+def see_loop(trace: Trace, loop: Loop, value: Symbol | None) -> None:
+    """A loop was recorded in whose passes a `try` around it may see something fail: it sees the
+    whole loop fail, which does nothing else and leaves nothing but its list."""
+    stops = loop.stops
+    if not stops:
+        return
+    if value is None or loop.leaves_more() or not _all_used(loop, stops):
+        raise refuse(
+            "a run-time value is read in a loop over run-time values inside of a `try`, or in a "
+            "program whose error a `try` takes, and the loop does more than to make a list of "
+            "what it reads; put the `try` into the loop",
+            place=loop.place,
+        )
+    origins = set(stops.values())
+    see(trace, value.region, value.node, origins.pop() if len(origins) == 1 else "any")
+
+
+def _all_used(loop: Loop, stops: Mapping[int, str]) -> bool:
+    """Whether a pass fails, that is gives no value, where one of the nodes fails."""
+    nodes = loop.nodes
+    used: set[int] = set()
+    todo = [nodes[-1].id, *(node.id for node in nodes if node.op is Op.BRANCH)]
+    while todo:
+        at = todo.pop()
+        if at not in used:
+            used.add(at)
+            todo += [ref.node for ref in nodes[at].refs()]
+    return all(node in used for node in stops)
 
 
 def _in_callee(trace: Trace) -> bool:
@@ -138,20 +180,6 @@ def name_of(kind: type, origin: str) -> str:
 def _is_named(kind: type) -> bool:
     name = kind.__name__
     return (getattr(builtins, name, None) or getattr(sgc_ir.errors, name, None)) is kind
-
-
-def _check_region(trace: Trace, region: Region) -> None:
-    outer = next((a for a in trace.guards if a.region is not region), None)
-    if outer is not None:
-        raise refuse(
-            f"a run-time value is read in a loop over run-time values inside of a `try` (line "
-            f"{outer.place.line}), which would see it fail; put the `try` into the loop"
-        )
-    if region.parent is not None and trace.is_strict and _in_callee(trace):
-        raise refuse(
-            "a sub-program whose error a `try` takes reads run-time values in a loop over "
-            "run-time values, which may fail there; put a `try` into the loop, or call it before"
-        )
 
 
 # -- the statement --------------------------------------------------------------------------------

@@ -46,8 +46,9 @@ class Trace:
         effects: number of recorded nodes that do something.
         partials: number of recorded nodes that may fail.
         guards: the `try` statements whose handlers would see errors.
-        takes_errors: a `try` of the program may take what the run raises. is_strict: it may take
-            what a sub-program raises, in which all that follows a reading waits for it.
+        takes_errors: a `try` of the program may take what the run raises. strict: it may take what
+            a sub-program raises; what follows a reading ("call"), or whatever may fail ("every"),
+            in a sub-program then waits for it.
         unrolled: [place, passes] of the Python loops that are running.
     """
 
@@ -56,7 +57,7 @@ class Trace:
 
     runtime: Runtime
 
-    def __init__(self, takes_errors: bool = False, is_strict: bool = False) -> None:
+    def __init__(self, takes_errors: bool = False, strict: str = "") -> None:
         from sgc.trace.runtime import Runtime
 
         self.is_active = True
@@ -67,7 +68,7 @@ class Trace:
         self.partials = 0
         self.size = 0
         self.guards: list[Attempt] = []
-        self.is_strict = is_strict
+        self.strict = strict
         self.takes_errors = takes_errors
         self.trials = 0  # operands under evaluation that Python might skip
         self.unrolled: list[list[Any]] = []
@@ -143,11 +144,11 @@ class Trace:
     def unseen(self) -> Iterator[None]:
         """What is recorded inside of the block is no doing of the program: no `try` sees it."""
         guards, self.guards = self.guards, []
-        is_strict, self.is_strict = self.is_strict, False
+        strict, self.strict = self.strict, ""
         try:
             yield
         finally:
-            self.guards, self.is_strict = guards, is_strict
+            self.guards, self.strict = guards, strict
 
     def ref(self, symbol: Symbol) -> Ref:
         """`symbol` in the current region."""

@@ -24,7 +24,7 @@ from sgc.trace.region import Region
 from sgc.trace.snapshot import Snapshot
 from sgc.trace.symbol import Poison, Spread, Symbol
 from sgc.trace.unused import without_unused
-from sgc_ir.graph import Graph, Param
+from sgc_ir.graph import Graph, Node, Param
 from sgc_ir.ops import Op
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Loop:
         self.poisoned: set[tuple[int, str]] = set()  # id of an environment, and a name in it
         self.slots: list[tuple[Env, str]] = []
         self.lists: list[list[Any]] = []
+        self.stops: dict[int, str] = {}
+        self.nodes: list[Node] = []
 
     def run(self) -> Symbol | None:
         for attempt in range(_MAX_TRACES):
@@ -64,6 +66,7 @@ class Loop:
                 self.base.restore()
             region = self._trace_body()
             if self._is_settled(region):
+                self.stops, self.nodes = dict(region.stops), region.nodes
                 with self.trace.unseen():
                     return self._finish(region)
         raise self.refuse("its passes depend on each other in a way that is not compiled")
@@ -71,6 +74,10 @@ class Loop:
     def hands_on(self) -> bool:
         """Whether passes change what was there before, which is poisoned now."""
         return any(name in self.base.content(env) for env, name in self.slots)
+
+    def leaves_more(self) -> bool:
+        """Whether the passes do, or leave, anything but their values."""
+        return bool(self.lists) or self.hands_on() or self.base.has_made(self.trace)
 
     def refuse(self, reason: str) -> BaseException:
         return refuse(f"loop over run-time values: {reason}", place=self.place)

@@ -52,6 +52,7 @@ class Region:
         self.texts: set[int] = set()  # nodes whose value is a text
         self.writers: set[int] = set()  # nodes that a Variable reads unchanged
         trace.regions[self.number] = self
+        self.stops: dict[int, str] = {}  # node whose error leaves the loop -> what it may be
         self.tried: dict[int, int] = {}  # node that a `try` sees -> its Branch
         self._joins: dict[Arms, int] = {}  # Merges of tokens
         self.params: list[Param] = []
@@ -219,6 +220,8 @@ class Region:
         self.writers = {node for node in self.writers if node < num_nodes}
         while self.domains and next(reversed(self.domains)) >= num_nodes:
             self.domains.popitem()
+        while self.stops and next(reversed(self.stops)) >= num_nodes:
+            self.stops.popitem()
         while self.tried and next(reversed(self.tried)) >= num_nodes:
             self.tried.popitem()
         for made in (self._captured, self._joins):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from sgc.trace.attempts import see_loop
 from sgc.trace.carried import CarriedLoop
 from sgc.trace.emit import BREAK, CONTINUE, RETURN
 from sgc.trace.log import Path
@@ -72,6 +73,7 @@ def _traced(
     else:
         first = None
         if not plain.hands_on():
+            see_loop(trace, plain, value)
             return value, 0
     plain.base.restore()
     loop = CarriedLoop(trace, walk, body, gives_value, codes, has_pass)
@@ -81,7 +83,10 @@ def _traced(
         loop.base.restore()
         if first is not None:
             raise
-        return plain.run(), 0
+        value = plain.run()
+        see_loop(trace, plain, value)
+        return value, 0
+    see_loop(trace, loop, None)
     return value, loop.kind
 
 

@@ -81,6 +81,10 @@ class Snapshot:
             found += sum(item is value for item in items)
         return found
 
+    def has_made(self, trace: Trace) -> bool:
+        """Whether nodes that do something were recorded since."""
+        return bool(trace.effects != self._counters[0])
+
     @property
     def has_effects(self) -> bool:
         """Whether nodes that do something, or may fail, were recorded since."""

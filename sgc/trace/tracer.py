@@ -82,12 +82,12 @@ def repr_ids(content: Any) -> list[Any]:
 
 
 def _traced(spec: ProgramSpec, constants: Mapping[str, Any]) -> Program:
-    takes_errors, is_strict = False, False
+    takes_errors, strict = False, ""
     while True:
         try:
-            return _traced_once(spec, constants, Trace(takes_errors, is_strict))
+            return _traced_once(spec, constants, Trace(takes_errors, strict))
         except TraceAgain as again:
-            takes_errors, is_strict = True, is_strict or again.is_strict
+            takes_errors, strict = True, max(strict, again.strict, key=len)
 
 
 def _traced_once(spec: ProgramSpec, constants: Mapping[str, Any], trace: Trace) -> Program:

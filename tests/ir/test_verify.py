@@ -243,8 +243,8 @@ DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
     "failures are taken where they may happen": (
         "failures",
         [
-            (with_attrs(TRYING, 2, cond=Ref(0)), "no reading, call or Expr"),
-            (with_attrs(TRYING, 2, cond=True), "no reading, call or Expr"),
+            (with_attrs(TRYING, 2, cond=Ref(0)), "no reading, call, Loop or Expr"),
+            (with_attrs(TRYING, 2, cond=True), "no reading, call, Loop or Expr"),
             (with_attrs(TRYING, 2, catch=()), "takes no kind of error"),
             (edited(TRYING, 3, control=(2, False)), "where it may have taken none"),
             (with_attrs(TRYING, 3, of=Ref(1)), "what is no Branch on failures"),

@@ -106,7 +106,7 @@ def int_with_a_base(s, x):
     s += str(int(x, 16)) + sgc.gen("v", max_tokens=1)
 
 
-@shape({"x": "a"}, {"x": "b"})
+@shape({"x": "a"})
 def dictionary_of_a_symbol(s, x):
     s += {"a": "A"}[x] + sgc.gen("v", max_tokens=1)
 

@@ -185,6 +185,42 @@ def run_time_branches(s):
 
 
 @case
+def list_of_run_time_branches(s):
+    s += "list" + sgc.gen("n", max_tokens=1)
+    forks = s.fork_each(["a", "b", "c"] if len(s["n"]) > 1 else ["a"])
+    for f in forks:
+        f += f.item + sgc.gen("a", max_tokens=1)
+    try:
+        found = [f["a"] + "." for f in forks if f["a"] != "no"]
+        s += ",".join(found)
+    except sgc.GenerationError as e:
+        found = []
+        s += str(e)
+    s += sgc.gen("b")
+    return found
+
+
+@sgc.function
+def joined(s, xs):
+    forks = s.fork_each(xs)
+    for f in forks:
+        f += f.item + sgc.gen("a", max_tokens=1)
+    s += ",".join(f["a"] for f in forks) + sgc.gen("z")  # not called where one has failed
+    return s["z"]
+
+
+@case
+def program_with_a_loop_in_a_try(s):
+    s += "list" + sgc.gen("n", max_tokens=1)
+    xs = ["a", "b", "c"] if len(s["n"]) > 1 else ["a"]
+    try:
+        return joined(xs).value
+    except sgc.GenerationError:
+        s += sgc.gen("b")
+        return "failed"
+
+
+@case
 def tool_that_raises(s):
     s += "x" + sgc.gen("a")
     try:

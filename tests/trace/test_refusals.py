@@ -418,7 +418,8 @@ def handler_around_a_loop(s, xs: list):
     for f in forks:
         f += sgc.gen("v")
     try:
-        return [f["v"] for f in forks]  # here
+        for f in forks:  # here
+            f += f["v"] + sgc.gen("w")
     except sgc.GenerationError:
         return []
 

@@ -233,7 +233,7 @@ class ControlFrame(Frame):
         truth.then(lambda cell: self._decide(node, cell))
 
     def _ask(self, node: Node, truth: Cell) -> None:
-        if self.chain is not None:
+        if self.chain is not None and node.id not in self.plan.tried:
             self.chain.guard(truth)
         self.compute(node, self.operand(node.attrs["cond"]), bool, truth)
 
@@ -316,7 +316,8 @@ class ControlFrame(Frame):
         """The node's token has failed: so has the node, and its stream stops."""
         if self._tools is not None and node.id in self._control.guards:
             self._tools.begin(self._control.guards[node.id])
-            self._tools.guard(Cell.failed(error))
+            if node.id not in self.plan.tried:
+                self._tools.guard(Cell.failed(error))
         if node.appends:
             failed = Cell.failed(error)
             self.in_stream(node, lambda stream: _stop(stream, failed, node, self.order(node)))

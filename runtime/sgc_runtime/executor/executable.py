@@ -108,11 +108,13 @@ class Executable:
         for graph in program.graphs.values():
             self._prepare(graph, is_body=False)
 
-    def _prepare(self, graph: Graph, is_body: bool) -> None:
+    def _prepare(self, graph: Graph, is_body: bool, is_tried: bool = False) -> None:
+        plan = self._plans[id(graph)] = GraphPlan(graph, is_body, self._may_unset)
+        if is_tried:  # a Branch takes the error of the whole loop
+            plan.tried = frozenset(range(len(graph.nodes)))
         for node in graph.nodes:
             if node.body is not None:
-                self._prepare(node.body, is_body=True)
-        self._plans[id(graph)] = GraphPlan(graph, is_body, self._may_unset)
+                self._prepare(node.body, is_body=True, is_tried=node.id in plan.tried)
 
     def needs(self, defaults: SamplingParams) -> Needs:
         """What each graph and node generates and says at most."""
