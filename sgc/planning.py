@@ -64,7 +64,7 @@ class RowReader:
     def windows(self, parallel: int) -> tuple[int, int]:
         """Rows that may be planned before anything runs, and at most at a time."""
         calls = sum(node.op in (Op.GEN, Op.SELECT) for node in self._program.walk())
-        first = max(LEAST_WINDOW, 2 * parallel, FIRST_CALLS // max(calls, 1))
+        first = max(LEAST_WINDOW, parallel, FIRST_CALLS // max(calls, 1))
         return first, max(first, WINDOW)
 
 
