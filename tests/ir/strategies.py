@@ -355,7 +355,28 @@ class GraphMaker:
         }
         ordinal = self.ordinal(self.root, "c")
         ref = self.add(Op.SUB_PROGRAM, callee=callee.name, args=args, ordinal=ordinal)
+        self.handles.append(ref)
         self.values.append(self.add(Op.VARIABLE, name="", of=ref, field="result"))
+
+    def race(self) -> None:
+        own = [f for f in self.families if self.nodes[f.ref.node].op is Op.FORK]
+        known = [f for f in own if f.width and not f.copied]
+        late = [f for f in own if f.width is None and f.parent is self.root]
+        attrs: dict[str, Any] = {}
+        if known and self.draw(st.booleans()):
+            branches = self.draw(st.sampled_from(known)).branches
+            attrs["among"] = tuple(Ref(branch.id) for branch in branches)
+            attrs["results"] = tuple({self.draw(names): self.value()} for _ in branches)
+        elif late and self.draw(st.booleans()):
+            attrs["fork"] = self.draw(st.sampled_from(late)).ref
+        elif self.handles:
+            attrs["among"] = tuple(dict.fromkeys(self.handles))
+        else:
+            return
+        if self.draw(st.booleans()):
+            attrs["reads"] = (self.value(),)
+        ordinal = self.ordinal(self.root, "g")
+        self.values.append(self.add(Op.FIRST, count=1, ordinal=ordinal, **attrs))
 
     def prefix_hint(self) -> None:
         self.add(Op.PREFIX_HINT, self.stream(), readers=self.draw(st.integers(0, 9)), tokens=3)
@@ -422,6 +443,7 @@ class GraphMaker:
             self.media,
             self.call,
             self.sub_program,
+            self.race,
             self.prefix_hint,
             self.branch_merge,
             *[self.loop] * 3,

@@ -12,6 +12,7 @@ from ir.samples import Builder, essay_judge, static_judge
 from sgc_ir.errors import CompileError
 from sgc_ir.graph import UNSET, Graph, Node, Param, Program, Ref, Source
 from sgc_ir.ops import Op
+from sgc_ir.text import parse_program
 from sgc_ir.verify import RULES, verify
 
 Edit = Callable[[list[Node]], None]
@@ -86,6 +87,24 @@ def test_errors_name_graph_node_and_source() -> None:
 
 
 J, S = essay_judge(), static_judge()
+
+
+def race(attrs: str) -> Program:
+    """A program with a `First` of these attributes, a sub-program %1 and two forks, %2 and %5."""
+    nodes = f"""
+      %0 = Argument name="n"
+      %1 = SubProgram callee="sub" args={{}} ordinal=0
+      %2 = Fork ordinal=0 width=1
+      %3 = GetForkItem fork=%2 index=0
+      %4 = Gen in %3 name="a" ordinal=0
+      %5 = Fork ordinal=1 width=%0
+      %6 = First {attrs}
+      %7 = Return value=%6 vars={{}}
+    """
+    graphs = f"graph main(n) {{{nodes}}} graph sub() {{ %0 = Return value=1 vars={{}} }}"
+    return parse_program(f"program main {graphs}", check=False)
+
+
 GEN, SELECT, JOIN = find(S, Op.GEN), find(S, Op.SELECT), find(S, Op.JOIN)
 FORK, CALL, SUB, LOOP = (
     find(S, Op.FORK),
@@ -323,6 +342,20 @@ DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
             (with_attrs(S, JOIN, vars={"judgment": [Ref(GEN)]}), "one writer for each of 3"),
             (with_attrs(S, JOIN, mode="append"), "has vars"),
             (edited(S, JOIN, stream=ITEM), "another stream"),
+        ],
+    ),
+    "races have branches": (
+        "race",
+        [
+            (race("count=1 ordinal=0"), "one of both"),
+            (race("count=1 ordinal=0 among=(%1,) fork=%5"), "one of both"),
+            (race("count=0 ordinal=0 among=(%1,)"), "must be 1 at least"),
+            (race("count=1 ordinal=0 fork=%2"), "constant width"),
+            (race("count=1 ordinal=0 fork=%5 results=()"), "has results"),
+            (race("count=1 ordinal=0 among=%1 results=()"), "has results"),
+            (race("count=1 ordinal=0 among=(%3,)"), "no results of branch"),
+            (race('count=1 ordinal=0 among=(%3,) results=({"a": %4}, {})'), "each of 1 branches"),
+            (race("count=1 ordinal=0 among=(%1,) results=({},)"), "some of a sub-program"),
         ],
     ),
     "roles do not nest and are closed": (
