@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from sgc_runtime.executor.stream import Stream
 
 Operation = Callable[[], Any]
+HOLDS_PRIMITIVE = (
+    "a {} that holds a primitive was appended; append its items one by one, or join them with +"
+)
 
 
 def operations(stream: Stream, x: Any, role: str | None, source: Source) -> Operation:
@@ -57,21 +60,19 @@ def _check_value(value: Any) -> None:
         raise refusal('a sub-program was appended; append its h["v"], h.text() or h.value')
     if isinstance(value, ProgramState | ForkGroup):
         raise refusal('a branch was appended; append its f["v"] or f.text(), or join it')
-    if _holds_primitive(value):
-        raise refusal(
-            f"a {type(value).__name__} that holds a primitive was appended; append its items one "
-            "by one, or join them with +"
-        )
+    if holds_primitive(value):
+        raise refusal(HOLDS_PRIMITIVE.format(type(value).__name__))
     if callable(value):
         name = getattr(value, "__name__", repr(value))
         raise refusal(f"{name} was appended, which is a function; append its result")
 
 
-def _holds_primitive(value: Any) -> bool:
+def holds_primitive(value: Any) -> bool:
+    """Whether a gen, select, role or medium is anywhere inside of a list, tuple or dict."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
-        return any(isinstance(item, Primitive) or _holds_primitive(item) for item in value)
+        return any(isinstance(item, Primitive) or holds_primitive(item) for item in value)
     return False
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sgc.lang.append import HOLDS_PRIMITIVE, holds_primitive
 from sgc.lang.primitives import Primitive, Role, refuse_block
 from sgc.trace.facts import BOTH, distinct
 from sgc.trace.form import Form
@@ -102,6 +103,8 @@ def _check_value(value: Any) -> None:
         raise refuse('a sub-program was appended; append its h["v"], h.text() or h.value')
     if is_stream(value):
         raise refuse('a branch was appended; append its f["v"] or f.text(), or join it')
+    if holds_primitive(value):
+        raise refuse(HOLDS_PRIMITIVE.format(type(value).__name__))
     if callable(value):
         name = getattr(value, "__name__", repr(value))
         raise refuse(f"{name} was appended, which is a function; append its result")
