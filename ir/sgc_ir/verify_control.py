@@ -27,7 +27,10 @@ def failures(scope: Scope) -> Faults:
         if node.op is Op.BRANCH and "on" in node.attrs:
             cond = node.attrs["cond"]
             if not isinstance(cond, Ref) or scope.node(cond).op not in _MAY_FAIL:
-                yield node, "asks whether something has failed that is no reading, call, Loop or Expr"
+                yield (
+                    node,
+                    "asks for a failure of what is no reading, call, Loop or Expr",
+                )
             if not node.attrs.get("catch"):
                 yield node, "takes no kind of error; it needs a catch"
         elif node.op is Op.BRANCH and "catch" in node.attrs:

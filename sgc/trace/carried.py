@@ -155,11 +155,11 @@ class CarriedLoop(SlotLoop):
             )
         elif key == RETURN_SLOT:
             self._carry(Slot("item", owner, key, "", None, UNKNOWN))
-        elif type(owner) is dict and WHOLE not in base and key not in base:
+        elif type(owner) is dict and (WHOLE in base or key not in base):
             self._carry_dict(owner, base)
         elif key in base:
             self._carry(Slot("item", owner, key, "", base[key], form_of(base[key])))
-        elif isinstance(owner, dict) and key is not WHOLE:
+        elif isinstance(owner, dict):
             raise self.refuse(f"a dict gets the key {key!r} in its passes; set it before the loop")
         elif self.has_pass and isinstance(owner, Env):
             self._carry(Slot("item", owner, key, "", None, UNKNOWN, is_late=True))

@@ -7,14 +7,15 @@ touching one refuses, since it could be the stream of any new one.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace.counts import Count
-from sgc.trace.entries import Selected, may_be_unset
+from sgc.trace.entries import Given, Selected, Written, may_be_unset
 from sgc.trace.refusal import refuse
 from sgc.trace.state import TracedState
 from sgc.trace.stream import Stream
-from sgc.trace.symbol import Symbol
+from sgc.trace.symbol import Poison, Symbol
 from sgc_ir.graph import Ref
 from sgc_ir.ops import Op
 
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 _UNLIKE = (
     "branches of several forks, or of a fork of run-time width, are put in an order that a run "
     "decides, which is not compiled; sort their values, or branches of one fork"
+)
+
+_UNREAD = (
+    "variable {!r} of a branch that the run chooses, in a program whose `try` takes what the run "
+    "raises; read it of all branches before they are put in an order"
 )
 
 
@@ -73,6 +79,8 @@ def _state(trace: Trace, states: list[Any], opener: int, position: Any) -> Trace
         entries = [stream.variables.get(name) for stream in streams]
         if all(one is entry for one in entries):
             made.variables[name] = entry
+        elif trace.takes_errors and not all(map(_was_read, entries, repeat(name))):
+            made.variables[name] = Given(Poison(_UNREAD.format(name)))
         elif not any(one is None or may_be_unset(one) for one in entries):
             values = [s.value_of(name, e, "value") for s, e in zip(streams, entries, strict=True)]
             made.variables[name] = Selected(trace.runtime.item(values, position))
@@ -85,6 +93,13 @@ def _state(trace: Trace, states: list[Any], opener: int, position: Any) -> Trace
     if items is None:
         return TracedState(made)
     return TracedState(made, trace.runtime.item(items, position))
+
+
+def _was_read(entry: Any, name: str) -> bool:
+    """Whether the program has read a variable already, and it has not failed."""
+    if not isinstance(entry, Written):
+        return entry is not None
+    return entry.region.known_read((name, entry.node, "value")) is not None
 
 
 def _values(trace: Trace, counts: list[Count]) -> list[Any]:

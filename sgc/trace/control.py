@@ -245,11 +245,13 @@ class Control:
     def _leave_with(self, error: Exception, inner: Scope | None = None) -> None:
         attempt = next(a for a in reversed(self.trace.guards) if a.takes(error))
         if attempt.region is not self.trace.region:
+            place = place_of(error.__traceback__)
+            is_own = not isinstance(error, TracedError)
             raise refuse(
-                f"{type(error).__name__} is raised in a loop over run-time values inside of a "
-                f"`try` (line {attempt.place.line}), which would take it; put the `try` into the "
-                "loop",
-                place=place_of(error.__traceback__),
+                f"{type(error).__name__ if is_own else 'an error'} is raised in a loop over "
+                f"run-time values inside of a `try` (line {attempt.place.line}), which would take "
+                "it; put the `try` into the loop",
+                place=place if place.line else here(),
             ) from error
         scopes = self.scopes if inner is None else self.scopes[: self.scopes.index(inner)]
         scope = next(s for s in reversed(scopes) if EXCEPT in s.catches)

@@ -244,14 +244,22 @@ class Flow:
         if final is None:
             return handled()
 
+        failed: list[BaseException] = []
+
         def guarded() -> Any:
-            return with_attempt(self.trace, handled)
+            try:
+                return with_attempt(self.trace, handled)
+            except BaseException as error:
+                failed.append(error)
+                raise
 
         try:
             return leaving(self.trace, guarded, final)
         except (Refusal, DeadPath, TraceAgain):
             raise
-        except BaseException:
+        except BaseException as error:
+            if not any(known is error for known in failed):  # it is one of `finally` itself
+                raise
             late = final()
             if late:
                 return late

@@ -454,6 +454,18 @@ def piece_beside_a_handler(s):
         return ""
 
 
+@refused("read it of all branches before they are put in an order")
+def unread_variable_of_a_chosen_branch(s):
+    forks = s.fork(2)
+    for f in forks:
+        f += sgc.gen("v") + sgc.gen("w")
+    try:
+        best = max(forks, key=lambda f: f["v"])
+        s += best["w"]  # here
+    except sgc.GenerationError:
+        s += "none"
+
+
 @refused("is a different stream, function or object on each path")
 def primitive_as_an_arm(s, x: bool):
     s += sgc.gen("a") if x else sgc.gen("b")  # here

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.snippets import CASES
 
@@ -203,6 +203,7 @@ def load(text: str) -> Callable[..., Any]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), st.integers(-2, 3), st.integers(-2, 3))
+@example(5179783, 0, 0)  # a `finally` that raises runs once
 def test_random_function_does_what_python_does(seed: int, a: int, b: int) -> None:
     text = Writer(seed).text()
     fn = load(text)

@@ -149,6 +149,20 @@ def comprehensions(s, xs: list[str]):
     return d, e, g, h, {k: v for v, k in d.items()}
 
 
+@case
+def filled_before_and_in_a_loop(s, xs: list[str]):
+    s += sgc.gen("v", max_tokens=1)
+    d = {"k": 0}
+    d[s["v"]] = 1
+    for x in xs:
+        s += x + sgc.gen("v", max_tokens=1)
+        if s["v"] in d:
+            d[s["v"]] += 1
+        else:
+            d[x] = d.get("yes", 5)
+    return d
+
+
 def dict_of(d):
     e = d.copy()
     e["more"] = len(d)
