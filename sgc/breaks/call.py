@@ -79,7 +79,7 @@ class MixedCall:
         while the next one was traced."""
         pieces, trace = self._pieces, self._trace
         trace.calls_programs = not self._body.asks_handles
-        trace.takes_errors = trace.is_strict = self._body.takes_errors > 0
+        trace.care(self._body.takes_errors > 0)
         self._body.regions.wait()
         traced = TracedRegion(self._body, trace, pieces.function, self._env, statements[0].place)
         self._body.regions.is_tracing = True

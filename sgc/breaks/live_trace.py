@@ -79,6 +79,19 @@ class LiveTrace(Trace):
         self.calls_programs = True  # else Python does, since a handle's error or usage is read
         self.twins: dict[int, tuple[Any, Callable[..., Any]]] = {}
 
+    def care(self, takes_errors: bool) -> None:
+        """Say whether a `try` may take what is raised from now on, also by sub-programs."""
+        if takes_errors != self.takes_errors:
+            self.callees.clear()  # their graphs stop at other places
+        self.takes_errors, self.strict = takes_errors, "every" if takes_errors else ""
+
+    def begin_region(self) -> None:
+        """Forget the region before; the budget of nodes is that of one region."""
+        self.streams, self.families, self.facts.known = [], [], {}
+        self.regions.clear()
+        self.left_iterators = []
+        self.size = 0
+
     def check_followed(self, value: Any, what: str) -> None:
         """Refuse a change of hidden state, which could not be taken back."""
         if not is_followed(value):

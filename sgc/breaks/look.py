@@ -90,7 +90,7 @@ class _Look:
         region = Region(trace, spec.name, spec.place)
         stream = Stream(trace, region, ROOT_STREAM, f"the stream of {spec.name}")
         env = Env({}, trace.log)
-        trace.takes_errors = trace.is_strict = pieces.takes_errors
+        trace.care(pieces.takes_errors)
         self._trace, self._region, self._env = trace, region, env
         self._pieces = pieces
         self._maker = PieceMaker(pieces, trace.runtime, env)

@@ -31,7 +31,7 @@ class TracedRegion(Recording):
     """
 
     def __init__(self, body: Body, trace: LiveTrace, fn: Any, env: Env, place: Source) -> None:
-        trace.streams, trace.families, trace.facts.known = [], [], {}
+        trace.begin_region()
         super().__init__(trace, Region(trace, trace.main, place), fn, env)
         self.ends: dict[int, Ended] = {}
         self.how: Any = 0

@@ -369,6 +369,26 @@ def test_rows_side_by_side_keep_apart() -> None:
     assert both[0] == both[1]
 
 
+def test_a_long_loop_that_python_runs_has_a_budget_for_each_region(monkeypatch) -> None:
+    monkeypatch.setattr("sgc.trace.context.MAX_NODES", 60)
+
+    @sgc.function
+    def program(s, n: int):
+        found = []
+        for i in range(n):
+            s += f"{i}" + sgc.gen("a", max_tokens=2)
+            found.append(re.sub("w", "v", s["a"]))
+        return found
+
+    values = [
+        program.run(n=40, backend=ScriptedBackend(reply), mode=mode).value
+        for mode in ("interpreted", "auto")
+    ]
+    assert values[0] == values[1]
+    assert program.breaks is not None
+    assert [found.reason.count("re.sub") > 0 for found in program.breaks.breaks()] == [True]
+
+
 def test_a_function_that_looks_at_itself_runs_as_a_whole() -> None:
     @sgc.function
     def program(s, q):
