@@ -10,6 +10,7 @@ forks that loops walk) is left open.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 from sgc_ir.analysis.hints_places import CALLS, Place, Places
 from sgc_ir.analysis.hints_time import Clock, Time, branches_of, graph_times, later, latest
-from sgc_ir.analysis.static_prefix import Piece, StaticPrefixes, static_prefixes
+from sgc_ir.analysis.static_prefix import Piece, StaticPrefixes, shared_branches, static_prefixes
 from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref
 from sgc_ir.ops import Op
 
@@ -168,7 +169,10 @@ class _Walk:
         self._calls: dict[int, CallHints] = {}
         self._joined: set[int] = set()  # branches whose texts go into another stream
         self._parents = _parents(graph)
-        self._branches = branches_of(graph)
+        self._branches, self._shared = branches_of(graph), shared_branches(graph)
+        self._says = {  # streams with text in any case
+            n.stream for n in graph.nodes if n.op is Op.CONSTANT_TEXT and n.control is None
+        }
         self._opened: Counter[str] = Counter()  # parameter that holds a fork -> branches opened
         for at, branches in self._branches.items():
             self._opened[str(graph.nodes[at].attrs.get("name"))] += len(branches)
@@ -230,15 +234,21 @@ class _Walk:
         self._tree(node.stream).add(_Tree(1, 0, [issue]))
 
     def _append(self, join: Node) -> None:
-        """The first branch's text directly follows the stream's: what reads it goes on there."""
-        fork = join.attrs["fork"].node
-        for at in self._branches.get(fork, ()):
+        """What reads the stream goes on from the first branch that says anything."""
+        is_first = True  # nothing before is certain to have said something
+        for at in sorted(self._branches.get(join.attrs["fork"].node, ()), key=self._index):
             index = self._graph.nodes[at].attrs["index"]
             self._joined.add(at)
             if index == 0:
                 self._ahead[at] = self._ahead_of(join.stream).copy()
-            elif isinstance(index, Ref):
+            elif is_first or isinstance(index, Ref):
                 self._ahead[at] = _Ahead(known=False)
+            is_first = is_first and not (isinstance(index, int) and at in self._says)
+
+    def _index(self, branch: int) -> int:
+        """The branch's index, the last one where the run decides it."""
+        index = self._graph.nodes[branch].attrs["index"]
+        return index if isinstance(index, int) else sys.maxsize
 
     def _loop(self, loop: Node) -> None:
         """Its passes may be any number, also in branches that they were given."""
@@ -257,6 +267,8 @@ class _Walk:
             self._open(at, begin)
         else:
             self._tree(at).add(_Tree(0, 1, [begin]))
+            for branch in self._branches.get(at, ()):
+                self._ahead_of(branch).add(0, False, begin)
 
     def _open(self, stream: int, begin: Time) -> None:
         self._ahead_of(stream).add(0, False, begin)
@@ -292,8 +304,11 @@ class _Walk:
             return True
         fork = self._graph.nodes[node.attrs["fork"].node]
         if fork.op is not Op.ARGUMENT:
-            return isinstance(node.attrs["index"], Ref)
-        return not (self._opened[name := fork.attrs["name"]] == 1 and name in self._place.single)
+            return stream in self._shared
+        name, index = fork.attrs["name"], node.attrs["index"]
+        own = isinstance(index, Ref) and self._graph.nodes[index.node].attrs.get("name")
+        alone = self._opened[name] == 1 and own in self._place.passes
+        return not (alone and name in self._place.single)
 
     def _tree(self, at: int) -> _Tree:
         found = self._trees.get(at)

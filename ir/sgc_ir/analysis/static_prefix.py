@@ -51,10 +51,13 @@ def static_prefixes(
     streams = {ROOT_STREAM: root}
     forks: dict[int, Beginning] = {}
     loops: dict[int, Beginning] = {}
+    shared = shared_branches(graph)
     for node in graph.nodes:
         stream = streams.get(node.stream, _UNKNOWN)
         if node.op is Op.GET_FORK_ITEM:
-            streams[node.id] = forks.get(node.attrs["fork"].node, _UNKNOWN)
+            at_fork = forks.get(node.attrs["fork"].node, _UNKNOWN)
+            ended = at_fork.ended or node.id in shared
+            streams[node.id] = at_fork._replace(ended=ended)
         elif node.op is Op.FORK:
             forks[node.id] = stream if node.control is None else _UNKNOWN
         elif node.op is Op.ARGUMENT and node.attrs["name"] in captured:
@@ -70,6 +73,21 @@ def static_prefixes(
 
 
 _UNKNOWN = Beginning(ended=True)
+
+
+def shared_branches(graph: Graph) -> frozenset[int]:
+    """GetForkItems that may open a branch that another one of the graph opens too."""
+    indexes: dict[int, list[tuple[int, Any]]] = {}
+    for node in graph.nodes:
+        if node.op is Op.GET_FORK_ITEM:
+            found = indexes.setdefault(node.attrs["fork"].node, [])
+            found.append((node.id, node.attrs["index"]))
+    shared: set[int] = set()
+    for items in indexes.values():
+        known = {index for _, index in items if isinstance(index, int) and index >= 0}
+        if len(known) < len(items) > 1:
+            shared.update(at for at, _ in items)
+    return frozenset(shared)
 
 
 def _pieces(graph: Graph, node: Node) -> tuple[list[Piece], bool]:

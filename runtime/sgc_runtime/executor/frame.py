@@ -231,8 +231,11 @@ class Frame:
     def opened_branch(self, node: Node, branch: Stream) -> Stream:
         """The branch that `node` opens; it knows from now on what is to come of it."""
         core = branch.core
-        if self.lives is not None and core.life is None and core.forked_from is not None:
-            core.life = self.lives.begin(node.id, core.forked_from.life)
+        if self.lives is not None and core.forked_from is not None:
+            if core.life is None:
+                core.life = self.lives.begin(node.id, core.forked_from.life)
+            else:
+                self.lives.go_on(node.id, core.life)
         return branch
 
     def stream_path(self, node: Node) -> str:

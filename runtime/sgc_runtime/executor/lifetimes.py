@@ -110,6 +110,13 @@ class GraphLives:
         """The life of a stream that opens: of the graph itself, or of a branch by its node."""
         return Life(parent, self._hints.streams.get(stream), self._prefixes.get(stream))
 
+    def go_on(self, stream: int, life: Life) -> None:
+        """The graph goes on with a branch that was opened before; those around it count its calls
+        already."""
+        found = self._hints.streams[stream]
+        life.calls += found.calls
+        life.open += found.open
+
 
 def graph_lives(program: Program, defaults: SamplingParams) -> dict[int, GraphLives]:
     """Those of all graphs and loop bodies of a program, by `id` of the graph."""
