@@ -13,7 +13,7 @@ from support.random_control import TOOLS, random_program
 
 from sgc_ir.graph import MISSING, Program
 from sgc_ir.ops import Op
-from sgc_ir.params import CallResult, SamplingParams
+from sgc_ir.params import SamplingParams
 from sgc_ir.text import parse_program
 from sgc_runtime.backends.scripted import ScriptedBackend
 from sgc_runtime.executor.backend import Beginning, Call, RunDefaults
@@ -25,9 +25,13 @@ DEFAULTS = RunDefaults(SamplingParams(max_tokens=100))
 
 
 class Seen(NamedTuple):
+    """A call, its prompt, and its prompt and end with one character for what each call gave: a
+    text that says the same again is another one."""
+
     call: Call
     prompt: str
-    end: str  # the prompt and what sample 0 gave
+    trail: str
+    end: str
 
 
 class Tool:
@@ -59,15 +63,25 @@ def run(
             real = getattr(stream, name)
 
             async def called(self: Any, call: Call) -> Any:
-                place, prompt = len(seen), call.prompt
-                seen.append(Seen(call, prompt, ""))
-                found: Any = await real(self, call)
-                first: CallResult = found if name == "select" else found[0]
-                seen[place] = Seen(call, prompt, prompt + first.text)
-                return found
+                trail = getattr(self, "trail", "")
+                self.trail = trail + chr(0xF0000 + len(seen))
+                seen.append(Seen(call, call.prompt, trail, self.trail))
+                return await real(self, call)
 
             patch.setattr(stream, name, called)
 
+        def append(self: Any, pieces: Any) -> None:
+            self.trail = getattr(self, "trail", "") + "".join(piece.text for piece in pieces)
+            real_append(self, pieces)
+
+        def fork(self: Any) -> Any:
+            other = real_fork(self)
+            other.trail = getattr(self, "trail", "")
+            return other
+
+        real_append, real_fork = stream.append, stream.fork
+        patch.setattr(stream, "append", append)
+        patch.setattr(stream, "fork", fork)
         spy("generate")
         spy("select")
         tools = {name: Tool(name, effect) for name, effect in TOOLS.items()}
@@ -78,12 +92,12 @@ def run(
 def check(seen: list[Seen]) -> int:
     """Every number is at least that of the calls that came; gives how many calls knew theirs."""
     known = 0
-    for place, (call, prompt, end) in enumerate(seen):
+    for place, (call, prompt, _, end) in enumerate(seen):
         root = _root(call.stream)
         later = [o for o in seen[place + 1 :] if _root(o.call.stream) == root]
-        if call.readers is not None and end:
+        if call.readers is not None:
             known += 1
-            assert call.readers >= sum(other.prompt.startswith(end) for other in later)
+            assert call.readers >= sum(other.trail.startswith(end) for other in later)
         lengths = [beginning.chars for beginning in call.beginnings]
         assert lengths == sorted(set(lengths))
         for chars, readers, _ in call.beginnings:
@@ -129,7 +143,7 @@ def test_without_hints_calls_are_the_same_and_say_nothing(monkeypatch: pytest.Mo
         on, plain = (run(program, monkeypatch, args, defaults=d) for d in (DEFAULTS, off))
         assert [s.prompt for s in on] == [s.prompt for s in plain]
         assert [s.call.params for s in on] == [s.call.params for s in plain]
-        for call, _, _ in plain:
+        for call, *_ in plain:
             told = (call.readers, call.next_use, call.beginnings, call.more_tokens, call.most)
             assert told == (None, None, (), None, None)
 
@@ -194,7 +208,7 @@ def test_the_first_branch_of_an_appended_join_is_gone_on_from(
     seen = run(program_of(b.done()), monkeypatch, {})
     check(seen)
     assert [s.call.readers for s in seen] == [1, 0, 0]
-    assert seen[2].prompt.startswith(seen[0].end)
+    assert seen[2].prompt.startswith(seen[0].prompt)
 
 
 def test_an_arm_that_is_not_taken_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,9 +253,9 @@ def test_roles_count_as_they_are_rendered(monkeypatch: pytest.MonkeyPatch) -> No
         b.gen("a", branch)
     seen = run(program_of(b.done()), monkeypatch, {})
     static = "<|im_start|>system\nBe short.<|im_end|>\n<|im_start|>user\nHello "
-    for _, prompt, _ in seen[1:]:  # of the first, the backend may not be loaded at the fork
+    for _, prompt, *_ in seen[1:]:  # of the first, the backend may not be loaded at the fork
         assert prompt.startswith(static)
-    for call, prompt, _ in seen:
+    for call, prompt, *_ in seen:
         assert call.beginnings[0].chars == len(static)
         at = call.beginnings[1].chars
         assert prompt[:at] == (static + "0123456789<|im_end|>\n")[:at]
