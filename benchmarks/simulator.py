@@ -52,13 +52,14 @@ class Policy:
 
 
 _PLAIN = {"priorities": False, "claims": 0.0}
+_ON_A_CPU = {"claims": 0.7}
 POLICIES = {
     "fcfs+lru": Policy({"order": "fcfs", **_PLAIN}),
     "lpm+lru": Policy({"order": "lpm", **_PLAIN}),
-    "instances": Policy(),  # the engine without plan and hints
-    "plan": Policy(plan=True),
-    "hints": Policy(hints=True),
-    "plan+hints": Policy(plan=True, hints=True),
+    "instances": Policy(_ON_A_CPU),  # the engine without plan and hints
+    "plan": Policy(_ON_A_CPU, plan=True),
+    "hints": Policy(_ON_A_CPU, hints=True),
+    "plan+hints": Policy(_ON_A_CPU, plan=True, hints=True),
 }
 
 

@@ -59,14 +59,14 @@ def recorded_job(program: str, inputs: Path, record: Path) -> SimulatedJob:
     return SimulatedJob(Job(load_program(program), _lines(inputs)), None, recorded_texts(record))
 
 
-_GAMES = 24
+_GAMES = 12
 _OF_HIT_RATE = ("mmlu", "agents", "rag")
 
 
 def _tree(data: Data, limit: int | None) -> Job:
     from benchmarks.common.workloads import tree_of_thought
 
-    rows = [{"question": text} for text in data.gsm8k(48 if limit is None else limit)]
+    rows = [{"question": text} for text in data.gsm8k(24 if limit is None else limit)]
     random.Random(0).shuffle(rows)
     return Job(tree_of_thought, rows)
 
@@ -110,6 +110,11 @@ _ROWS: Mapping[str, Callable[[Path | None], list[dict[str, Any]]]] = {
     "react": _react,
 }
 PARTS: Sequence[str] = (*_OF_HIT_RATE, "tree", "game24", *_ROWS)
+
+
+def read_lines(name: str) -> list[Any]:
+    """The rows of an input file of the gallery."""
+    return _lines(_OWN / name)
 
 
 def _lines(path: Path, number: int | None = None) -> list[Any]:
