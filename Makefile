@@ -57,6 +57,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.engine_overhead
 	$(BIN)/python -m benchmarks.process_overhead
 	$(BIN)/python -m benchmarks.instances
+	$(BIN)/python -m benchmarks.simulator $(WITH_DATA)
 	$(BIN)/python -m benchmarks.batch_plan $(WITH_DATA)
 	$(BIN)/python -m benchmarks.constrained $(WITH_DATA)
 	$(BIN)/python -m benchmarks.json_decode $(WITH_DATA)
