@@ -15,12 +15,8 @@ from sgc_runtime.engine.profile import NO_PROFILE
 from sgc_runtime.engine.runners import device_runner
 from sgc_runtime.model.config import ModelConfig
 from sgc_runtime.model.forward import ForwardBatch
-from sgc_runtime.model.llama import LlamaModel
-from sgc_runtime.model.plain_layers import plain_layers
 
 LONGEST = 2048  # tokens of one prompt of the step
-# Rows between two sizes for which products are loaded: kernels change at whole tiles.
-TILE, SMALL_TILE = 64, 8
 
 
 class CudaMachine:
@@ -111,20 +107,7 @@ class CudaMachine:
         self._model.forward(batch, kv)
         torch.cuda.synchronize(device)
         seconds = time.perf_counter() - begin
-        peak = torch.cuda.max_memory_allocated(device) - before
-        self._load_products(num_tokens, num_logits)
-        return Trial(peak, seconds)
-
-    def _load_products(self, num_tokens: int, num_logits: int) -> None:
-        """Have the kernels of smaller steps' products loaded, which a run would wait for."""
-        layers = plain_layers(self._model) if isinstance(self._model, LlamaModel) else None
-        if layers is None:
-            return
-        for tokens in range(TILE, num_tokens, TILE):
-            layers.load_products(tokens)
-        for wanted in range(SMALL_TILE, num_logits, SMALL_TILE):
-            layers.load_rest(wanted)
-        torch.cuda.synchronize(self._device)
+        return Trial(torch.cuda.max_memory_allocated(device) - before, seconds)
 
 
 def prompts(

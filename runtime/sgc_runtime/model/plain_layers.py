@@ -101,25 +101,6 @@ class PlainLayers:
             x = memory.x
         return self._rest(heads[wanted], residual[wanted])  # from here on only these matter
 
-    def load_products(self, tokens: int) -> None:
-        """Compute each product that a step of so many tokens takes, once and of nothing.
-
-        The library chooses a kernel by the number of rows and loads it when it is first used, for
-        which the host waits until the GPU has done all that it was given: up to 100 ms in the
-        middle of a run.
-        """
-        memory, layer = self._memory(tokens), self._layers[0]
-        layer.qkv(memory.x, memory.qkv.view(tokens, -1))
-        layer.out(memory.q.view(tokens, -1), memory.sums)
-        layer.gate_up(memory.x, memory.gate_up)
-        layer.down(memory.gated, memory.sums)
-
-    def load_rest(self, wanted: int) -> None:
-        """The same for what follows for so many rows whose logits are wanted."""
-        memory = self._memory(wanted)
-        heads = memory.q.view(wanted, -1)
-        self._model.logits(self._rest(heads, torch.empty_like(memory.x)))
-
     def _attentions(self, plan: AttentionPlan, q: torch.Tensor, kv: KVTensors) -> _Attentions:
         """Attention by window, to be called with keys and values, to `[T, all heads' outputs]`."""
         out, windows = torch.empty_like(q), set(self._model.config.windows)

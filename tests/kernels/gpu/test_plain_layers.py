@@ -41,8 +41,6 @@ def loaded(
 def test_as_the_plain_way(loaded: LoadedModel) -> None:
     model, layers = loaded.model, plain_layers(loaded.model)
     assert layers is not None
-    layers.load_products(3)
-    layers.load_rest(2)
     runners = Runner(loaded), Runner(loaded)
     sequences = [[r.sequence(list(range(3 + n, 25 + n))) for n in range(3)] for r in runners]
     for counts in _STEPS:
