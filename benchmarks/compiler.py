@@ -129,7 +129,8 @@ def _run_arms(
     for name in _pair(arms):  # warm-up
         bench.run(arms[name])
     samples = interleave({name: work(name) for name in _pair(arms)}, repetitions)
-    interleave({n: work(n) for n in arms if n not in samples}, min(OTHERS, repetitions))
+    if others := {name: work(name) for name in arms if name not in samples}:
+        interleave(others, min(OTHERS, repetitions))
     return runs, {name: taken.to_dict() for name, taken in samples.items()}
 
 

@@ -105,9 +105,7 @@ def artefact_loads(repetitions: int = 5) -> dict[str, Any]:
     for program in BIG:
         graph = program.compile().graph
         content, nodes = encode(graph), _nodes(graph)
-        seconds = median(
-            _seconds(lambda content=content: decode(content)) for _ in range(repetitions)
-        )
+        seconds = median(_seconds(partial(decode, content)) for _ in range(repetitions))
         found[program.name] = {
             "nodes": nodes,
             "bytes": len(content),

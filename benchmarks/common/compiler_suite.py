@@ -12,13 +12,13 @@ from benchmarks.common.simulated_jobs import SimulatedJob, read_lines, simulated
 
 # Program by program, what `limit` of `simulated_job` makes a run of a few seconds on two cores.
 SUITE: dict[str, tuple[str, int]] = {
-    "mmlu": ("few-shot classification: shuffled questions of several subjects", 4),
-    "tree": ("tree of thought: plans, solutions and checks of maths problems", 4),
+    "mmlu": ("few-shot classification: shuffled questions of several subjects", 3),
+    "tree": ("tree of thought: plans, solutions and checks of maths problems", 3),
     "judge": ("a judge: an opinion on each of six dimensions of an article, a grade", 2),
-    "rag": ("answers from retrieved passages, which rows share in part", 6),
-    "react": ("ReAct: proposals beside recorded steps", 6),
-    "agents": ("calls of a town of agents, behind a few long prompts", 6),
-    "chat": ("conversations of three turns", 12),
+    "rag": ("answers from retrieved passages, which rows share in part", 4),
+    "react": ("ReAct: proposals beside recorded steps", 5),
+    "agents": ("calls of a town of agents, behind a few long prompts", 4),
+    "chat": ("conversations of three turns", 6),
 }
 QUICK = 3  # the limit of every program in a quick run
 
