@@ -108,8 +108,20 @@ def _count(join: Join, counts: list[Count]) -> Count:
 
 
 def _variables(join: Join, stream: Stream, values: list[dict[str, Any]]) -> dict[str, Any]:
-    names = dict.fromkeys(name for value in values for name in value)
-    return {name: _entry(join, stream, name, [v.get(name) for v in values]) for name in names}
+    found: dict[str, Any] = {}
+    for value in values:
+        found.update(value)  # names in the order in which they come up
+    first, others = values[0], values[1:]
+    for name in found:
+        entry = first.get(name)
+        for other in others:
+            if other.get(name) is not entry:
+                entries = [value.get(name) for value in values]
+                found[name] = _entry(join, stream, name, entries)
+                break
+        else:  # most are those from before the branch
+            found[name] = entry
+    return found
 
 
 def _entry(join: Join, stream: Stream, name: str, entries: list[Any]) -> Any:
