@@ -36,6 +36,7 @@ PRESSURE, ROOMY = "2x", "roomy"
 ROOMY_TOKENS = 24_000
 PARALLEL = 256  # the default of `sgc run`
 PAIRS, OTHERS = 9, 1  # repetitions
+NUM_PROGRAMS = 7
 COSTS = ("compile time", "10,000 nodes", "artefact load", "passes")
 _SHOWN = ("makespan_s", "computed_prompt_tokens", "model_calls", "mean_latency_s")
 
@@ -183,7 +184,10 @@ def summary(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             "below_goal": sorted(name for name, value in by.items() if value < GOAL_LEAST),
         }
         if pool == PRESSURE:
-            found[pool] |= {"goal": GOAL_MEAN, "met": mean >= GOAL_MEAN}
+            whole = len(by) == NUM_PROGRAMS  # a part of the suite says nothing of the goal
+            met = mean >= GOAL_MEAN if whole else None
+            found[pool] |= {"goal": GOAL_MEAN, "measured": f"{len(by)} of {NUM_PROGRAMS}"}
+            found[pool]["met"] = met
     return found
 
 
