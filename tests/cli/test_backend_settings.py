@@ -24,7 +24,9 @@ from sgc_runtime.engine.options import (
 )
 from sgc_runtime.model.number_format import DTYPES
 
-ONLY_IN_PYTHON = {"max_running", "prefill_tokens", "reserve", "priorities", "claims", "profile"}
+ONLY_IN_PYTHON = {
+    "max_running", "prefill_tokens", "reserve", "priorities", "claims", "hints", "profile",
+}  # fmt: skip
 FLAGS = {field.name: field.default for field in fields(BackendSettings)}
 HINTS = get_type_hints(BackendSettings)
 
