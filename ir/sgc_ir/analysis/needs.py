@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 
-class Size(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Size:
     """A value of a row: number of items (of a text: characters), characters in sum, and the value
     itself where it is a whole number."""
 
