@@ -30,7 +30,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"temperature": 1.1, "top_p": 0.9, "logprobs": True, "top_logprobs": 2},
     {"temperature": 1.0, "stop": ("a", '"'), "min_tokens": 3},
 )
-TINY: dict[str, Any] = {"kv_tokens": 60, "reserve": 0.0}
+TINY: dict[str, Any] = {"kv_tokens": 60, "reserve": 0.0, "hints": False}
 SLOW = (
     r"(?=(?:[a-m ]{1,7}[n-z ]{1,5}){3,60}$)(?=(?:\w{1,6} ){2,80}$).{20,600}",
     "".join(f"(?=(?:.{{1,{n}}}[a-{c}])*$)" for n, c in zip((3, 5, 7, 9), "fkpz")) + ".{10,400}",
