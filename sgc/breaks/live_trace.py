@@ -71,9 +71,8 @@ class LiveTrace(Trace):
     log: LiveLog
 
     def __init__(self, name: str) -> None:
-        super().__init__()
+        super().__init__(log=LiveLog())
         self.main = name
-        self.log = LiveLog()
         self.runtime = LiveRuntime(self)
         self.used: dict[str, Tool] = {}
         self.calls_programs = True  # else Python does, since a handle's error or usage is read

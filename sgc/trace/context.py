@@ -57,7 +57,9 @@ class Trace:
 
     runtime: Runtime
 
-    def __init__(self, takes_errors: bool = False, strict: str = "") -> None:
+    def __init__(
+        self, takes_errors: bool = False, strict: str = "", log: Log | None = None
+    ) -> None:
         from sgc.trace.runtime import Runtime
 
         self.is_active = True
@@ -79,7 +81,7 @@ class Trace:
         self.kept: list[Any] = []
         self.left_iterators: list[Any] = []  # loops have left them on some paths
         self.warnings: dict[str, None] = {}
-        self.log = Log()
+        self.log = log or Log()
         self.facts = Facts(self)
         self.regions: dict[int, Region] = {}
         self.control = Control(self)

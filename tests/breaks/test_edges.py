@@ -399,3 +399,26 @@ def test_a_function_that_looks_at_itself_runs_as_a_whole() -> None:
     assert state.value == ["q", "s"]
     assert program.breaks is not None
     assert program.breaks.share == 0
+
+
+def test_a_try_behind_a_break_is_compiled() -> None:
+    @sgc.function
+    def counted(s, question: str):
+        s += "Q: " + question
+        plain = re.sub("[^a-z]", "", question + str(len(s.text())))
+        try:
+            s += sgc.gen("n", dtype=int, max_tokens=4)
+            number = s["n"]
+        except sgc.GenerationError:
+            number = -1
+        s += f"\n{plain} {number}"
+        return number
+
+    for reply, value in (("12 ", 12), ("none", -1)):
+        states = []
+        for mode in ("auto", "interpreted"):
+            backend = ScriptedBackend(lambda prompt, params, reply=reply: reply)
+            states.append(counted.run("a?", backend=backend, mode=mode))
+        assert [state.value for state in states] == [value, value]
+        assert states[0].text() == states[1].text()
+    assert all("re.sub" in found.reason for found in counted.breaks.breaks())
