@@ -10,7 +10,7 @@ from support.browser import chromium
 from support.page_run import PageRun, page_run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open an event loop runs in this thread, so briefly
 def browser() -> Iterator[Any]:
     with chromium() as found:
         yield found
