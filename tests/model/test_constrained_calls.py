@@ -64,7 +64,7 @@ EXACT = {
     "grades": ("Grade: ", "[ABCD][+-]?"),
     "in the middle": ("Report. ", r"Grade: [ABCD][+-]?; reason: [a-z ]{3,12}\."),
 }
-TINY: dict[str, Any] = {"kv_tokens": 190, "reserve": 0.0, "hints": False}
+TINY: dict[str, Any] = {"kv_tokens": 110, "reserve": 0.0, "hints": False}
 ENGINES = (
     (99, {"jump": False}),
     (16, {"jump": True, **TINY}),
