@@ -182,7 +182,7 @@ def _order(
         known = reader.facts(*row)
         return known if arm == "plan" else replace(known, weight=0.0)
 
-    planned = InPlanOrder(enumerate(values), facts, None, None)
+    planned = InPlanOrder(enumerate(values), facts, None, None, PARALLEL)
     return [(index, shared) for (index, _), shared in planned]
 
 

@@ -220,12 +220,12 @@ def run_on(job: SimulatedJob, backend: SimulatedBackend, policy: Policy) -> Sequ
 
 
 def planned(job: Job, run: Any, backend: SimulatedBackend) -> list[tuple[int, int]]:
-    """Rows in the order of the batch plan, each with what the one behind it shares."""
+    """Rows in the order of the batch plan, each with what later ones share."""
     from sgc.planning import InPlanOrder, RowReader
 
     reader = RowReader(job.program.compile().graph, backend, run.defaults.params)
     rows = list(enumerate(job.program.arguments((), row) for row in job.rows))
-    found = InPlanOrder(rows, lambda row: reader.facts(*row), None, None)
+    found = InPlanOrder(rows, lambda row: reader.facts(*row), None, None, PARALLEL)
     return [(index, shared) for (index, _), shared in found]
 
 

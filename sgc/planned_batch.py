@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sgc.runnable import Job, Runnable
     from sgc_ir.analysis.plan import RowFacts
 
-Numbered = tuple[int, Any, int]  # a row's index, the row, characters that the next one shares
+Numbered = tuple[int, Any, int]  # a row's index, the row, characters that later ones share
 
 
 def run_planned(
@@ -61,6 +61,7 @@ def _in_order(program: CompiledProgram, job: Job, rows: Sequence[Any]) -> Iterat
     def facts(numbered: tuple[int, Any]) -> RowFacts:
         return reader.facts(numbered[0], program.values_or_none(numbered[1]))
 
-    windows = reader.windows(job.settings.parallel)
-    for (index, row), shared_chars in InPlanOrder(enumerate(rows), facts, *windows):
+    parallel = job.settings.parallel
+    planned = InPlanOrder(enumerate(rows), facts, *reader.windows(parallel), parallel)
+    for (index, row), shared_chars in planned:
         yield index, row, shared_chars

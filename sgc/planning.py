@@ -80,11 +80,12 @@ def _about_tokens(text: str) -> int:
 
 class InPlanOrder(Generic[T]):
     """Rows in the order in which to start them; each with the characters of its first prompt that
-    the row behind it shares.
+    rows which start only when it has ended share.
 
     Args:
         facts: what is known of a row.
         first, window: rows of the first window, and most rows of one; None: all rows.
+        parallel: rows that run at a time.
     """
 
     def __init__(
@@ -93,10 +94,11 @@ class InPlanOrder(Generic[T]):
         facts: Callable[[T], RowFacts],
         first: int | None,
         window: int | None,
+        parallel: int = 1,
     ) -> None:
         self._rows = iter(rows)
         self._facts = facts
-        self._first, self._window = first, window
+        self._first, self._window, self._parallel = first, window, parallel
         self._failure: Exception | None = None  # of reading; raised behind the rows before it
         self._next: list[tuple[T, RowFacts]] = []
 
@@ -104,7 +106,7 @@ class InPlanOrder(Generic[T]):
         self._read(self._first)
         while self._next:
             block, self._next = self._next, []
-            plan = plan_rows([facts for _, facts in block])
+            plan = plan_rows([facts for _, facts in block], self._parallel)
             for place, position in enumerate(plan.order):
                 if self._window is not None:
                     self._read(min(2, self._window - len(self._next)))

@@ -83,6 +83,7 @@ def _planned(
     def facts(row: Row) -> RowFacts:
         return reader.facts(row.index, _values(program, row))
 
-    first, window = (None, None) if reorder else reader.windows(job.settings.parallel)
-    for row, shared_chars in InPlanOrder(rows, facts, first, window):
+    parallel = job.settings.parallel
+    first, window = (None, None) if reorder else reader.windows(parallel)
+    for row, shared_chars in InPlanOrder(rows, facts, first, window, parallel):
         yield replace(row, shared_chars=shared_chars)

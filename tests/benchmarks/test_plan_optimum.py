@@ -75,7 +75,7 @@ def served(
     job = program.job({"backend": backend, "mode": "compiled", "hints": hints})
     values = [program.arguments((), row) for row in rows]
     reader = RowReader(program.compile().graph, backend, job.defaults.params)
-    plan = InPlanOrder(enumerate(values), lambda row: reader.facts(*row), None, None)
+    plan = InPlanOrder(enumerate(values), lambda row: reader.facts(*row), None, None, parallel)
     starts = [partial(job.row, *row, shared_chars=shared) for row, shared in plan]
     run_sync(drive(backend, starts, parallel))
     return backend.loaded

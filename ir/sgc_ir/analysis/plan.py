@@ -47,8 +47,8 @@ class RowPlan:
 
     Attributes:
         order: positions of the rows in the order in which they start.
-        shared_chars: for each place in that order, how many characters the first prompt of the row
-            shares with that of the row behind it.
+        shared_chars: for each place in that order, how many characters of the row's first prompt
+            rows that start only when it has ended begin with too.
     """
 
     order: tuple[int, ...]
@@ -83,14 +83,19 @@ def longest_chain(calls: Sequence[KnownCall]) -> float:
     return max(ends.values(), default=0.0)
 
 
-def plan_rows(rows: Sequence[RowFacts]) -> RowPlan:
-    """The order in which to start rows."""
+def plan_rows(rows: Sequence[RowFacts], parallel: int = 1) -> RowPlan:
+    """The order in which to start rows.
+
+    Args:
+        parallel: rows that run at a time. Of those behind a row so many are there before it ends,
+            and say themselves what they read.
+    """
     places = _by_gain(rows)
     keys = ["\0".join([row.heads[i] for i in places if i < len(row.heads)]) for row in rows]
     order = text_order(keys, [row.weight for row in rows])
     firsts = [rows[i].first for i in order]
-    shared = [common_length(a, b) for a, b in pairwise(firsts)]
-    return RowPlan(tuple(order), (*shared, 0)[: len(order)])
+    later = [*firsts[parallel:], *[""] * parallel]
+    return RowPlan(tuple(order), tuple(map(common_length, firsts, later)))
 
 
 def _by_gain(rows: Sequence[RowFacts]) -> list[int]:

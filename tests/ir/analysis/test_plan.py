@@ -154,3 +154,12 @@ def test_a_row_knows_what_the_one_behind_it_shares() -> None:
     plan = plan_rows([RowFacts((head,), head, 0.0) for head in heads])
     assert plan.order == (0, 2, 1)
     assert plan.shared_chars == (len("Ann likes "), 0, 0)
+
+
+def test_rows_that_are_there_already_are_not_waited_for() -> None:
+    """Of three rows that share a beginning two run at a time: only the first one ends before the
+    third one comes."""
+    heads = ["Ann likes tea", "Ann likes ale", "Ann likes rye", "Bob likes ale"]
+    rows = [RowFacts((head,), head, 0.0) for head in heads]
+    assert plan_rows(rows, parallel=2).shared_chars == (len("Ann likes "), 0, 0, 0)
+    assert set(plan_rows(rows, parallel=8).shared_chars) == {0}
