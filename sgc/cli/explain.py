@@ -89,6 +89,7 @@ def command(
     from sgc.cli.notes import notes_on_stderr
     from sgc.cli.prices import add_money, read_prices
     from sgc.cli.rates import add_time, measured
+    from sgc.cli.stats_file import read_stats
     from sgc.cli.token_encoding import counting
     from sgc_ir.analysis.forecast import forecast
     from sgc_ir.params import SamplingParams
@@ -96,8 +97,8 @@ def command(
     if trace is not None and form != "html":
         raise CommandError("--trace is for a page", "add --format html")
     _check_output(output, graph, inputs, prices, analyze, rates, trace)
-    stats = None if analyze is None else _read_stats(analyze, "--analyze")
-    rated = stats if rates is None else _read_stats(rates, "--rates")
+    stats = None if analyze is None else read_stats(analyze, "--analyze")
+    rated = stats if rates is None else read_stats(rates, "--rates")
     timeline = None if trace is None else _read_timeline(trace)
     priced = {} if prices is None else read_prices(prices)
     with notes_on_stderr():
@@ -158,21 +159,6 @@ def _rows(program: Graphs, source: str) -> Iterator[tuple[int, Mapping[str, Any]
             yield row.index, signature.arguments((), row.arguments)
         except InputError as error:
             raise CommandError(f"{row.place}: {error}", "mend the row, or drop it") from error
-
-
-def _read_stats(path: Path, option: str) -> Mapping[str, Any]:
-    from sgc_ir.json_text import read_json
-
-    form = "give a file of `sgc run --stats`"
-    try:
-        stats = read_json(path.read_text("utf-8"))
-    except OSError as error:
-        raise CommandError(f"{option} {path}: {error.strerror or error}", form) from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise CommandError(f"{option} {path}: {error}", form) from error
-    if not isinstance(stats, dict) or not isinstance(stats.get("nodes"), list):
-        raise CommandError(f"{option} {path} has no nodes", form)
-    return stats
 
 
 def _read_timeline(path: Path) -> Timeline:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sgc.page.paths import CallKey, NodeFinder
-from sgc.page.trace import Row, Slice, Trace
+from sgc.page.trace import TOKENS, Row, Slice, Trace
 
-_TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "forced_tokens", "scored_tokens")
 MAX_ERROR = 500  # characters
 
 
@@ -67,7 +66,7 @@ class Timeline:
 
     def _slice(self, call: Slice, nodes: NodeFinder) -> list[Any]:
         facts, words = call.facts, self._words
-        tokens = [facts[name] for name in _TOKENS] if _TOKENS[0] in facts else []
+        tokens = [facts.get(name, 0) for name in TOKENS] if TOKENS[0] in facts else []
         error = facts.get("error")
         found = [
             call.start - self._start,

@@ -9,6 +9,8 @@ from typing import Any
 
 MAX_SLICES = 20_000  # model and tool calls that are kept; later rows are only counted
 _NODE = ("gen", "select", "tool")
+_NUMBERS = ("pid", "tid", "ts", "dur")
+TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "forced_tokens", "scored_tokens")
 
 
 @dataclass(slots=True)
@@ -80,13 +82,23 @@ def _events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             continue
         try:
             event = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             if line.endswith("\n"):
                 raise TraceError("a line in it is no event") from None
             return  # the last event was cut
-        if not isinstance(event, dict) or not isinstance(event.get("pid", 0), int):
+        if not _is_event(event):
             raise TraceError("a line in it is no event")
         yield event
+
+
+def _is_event(event: Any) -> bool:
+    if not isinstance(event, dict):
+        return False
+    facts = event.get("args") or {}
+    numbers = [event.get(name, 0) for name in _NUMBERS]
+    return isinstance(facts, dict) and all(
+        type(n) is int for n in (*numbers, *(facts.get(name, 0) for name in TOKENS))
+    )
 
 
 class _Reader:
@@ -103,15 +115,15 @@ class _Reader:
             self.trace = Trace(event.get("args") or {}, [], self._runs)
         elif phase == "M":
             self._about(event, str(name))
-        elif event.get("pid") in self._rows and isinstance(event.get("ts"), int):
+        elif event.get("pid") in self._rows and "ts" in event:
             self._in_row(self._rows[event["pid"]], event, phase)
 
     def _about(self, event: dict[str, Any], what: str) -> None:
         title = str((event.get("args") or {}).get("name"))
         if what == "process_name" and title != "run":
-            self._rows[event["pid"]] = Row(title)
-        elif what == "thread_name" and event["pid"] in self._rows:
-            self._rows[event["pid"]].tracks[event["tid"]] = title
+            self._rows[event.get("pid", 0)] = Row(title)
+        elif what == "thread_name" and event.get("pid") in self._rows:
+            self._rows[event["pid"]].tracks[event.get("tid", 0)] = title
 
     def _in_row(self, row: Row, event: dict[str, Any], phase: Any) -> None:
         track, when = event.get("tid", 0), event["ts"]
@@ -124,7 +136,7 @@ class _Reader:
             self._slice(row, event, track)
 
     def _slice(self, row: Row, event: dict[str, Any], track: int) -> None:
-        name, start, duration = str(event.get("name")), event["ts"], int(event.get("dur") or 0)
+        name, start, duration = str(event.get("name")), event["ts"], event.get("dur", 0)
         kind = str(event.get("cat") or "").split(",")[0]
         known = row.slices.setdefault(track, [])
         if kind in _NODE:

@@ -115,3 +115,34 @@ def test_rows_and_stats_that_do_not_fit_are_refused(
     assert sgc_cli("explain", quiz, "--inputs", tmp_path / "none.jsonl").code == 2
     rows = quiz.with_name("rows.jsonl")
     assert sgc_cli("explain", quiz, "--inputs", rows, "--analyze", wrong).code == 2
+
+
+NODE = {"program": "quiz", "node": "g0", "name": "a", "calls": 2, "prompt_tokens": 13}
+NODE |= {"cached_tokens": 4, "completion_tokens": 0}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[", "line 1"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"nodes": 5}', "has no nodes"),
+        ('{"nodes": [3]}', "node 0 has no program"),
+        (json.dumps({"nodes": [NODE, NODE | {"name": None}]}), "node 1 has no name"),
+        (json.dumps({"nodes": [NODE | {"calls": "2"}]}), "node 0 has no calls"),
+        (json.dumps({"nodes": [NODE | {"calls": -1}]}), "node 0 has no calls"),
+        (json.dumps({"nodes": [NODE | {"decode_seconds": "x"}]}), "no decode_seconds"),
+        (json.dumps({"nodes": [NODE], "seconds": "1"}), "its seconds"),
+        ('{"nodes": [], "seconds": NaN}', "NaN is not JSON"),
+    ],
+)
+@pytest.mark.parametrize("option", ["--analyze", "--rates"])
+def test_a_wrong_file_of_statistics_is_refused(
+    sgc_cli: Sgc, quiz: Path, tmp_path: Path, option: str, text: str, reason: str
+) -> None:
+    stats = tmp_path / "stats.json"
+    stats.write_text(text)
+    result = sgc_cli("explain", quiz, "--inputs", quiz.with_name("rows.jsonl"), option, stats)
+    assert result.code == 2
+    assert f"{option} {stats}" in result.err
+    assert reason in result.err

@@ -14,7 +14,7 @@ from support.browser import Opened
 from sgc.page.build import explain_page
 from sgc.page.paths import CallKey, NodeFinder
 from sgc.page.timeline import Timeline
-from sgc.page.trace import read_trace
+from sgc.page.trace import TraceError, read_trace
 from sgc_ir.text import parse_program
 
 START = 1_700_000_000_000_000
@@ -137,6 +137,31 @@ class Canvas:
 
 
 ALL = (-10_000.0, 1_010_000.0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "5",
+        "[" * 100_000,
+        json.dumps(RUN | {"pid": "1"}),
+        json.dumps({"ph": "X", "pid": 1, "tid": [1], "ts": START}),
+        json.dumps(call(0, "first", 1, 2) | {"ts": "x"}),
+        json.dumps(call(0, "first", 1, 2) | {"dur": None}),
+        json.dumps(call(0, "first", 1, 2) | {"args": [1]}),
+        json.dumps(call(0, "first", 1, 2, prompt_tokens=3, cached_tokens="4")),
+    ],
+)
+def test_a_line_that_is_no_event_is_refused(line: str) -> None:
+    with pytest.raises(TraceError, match="no event"):
+        read_trace(["[\n", f"{json.dumps(RUN)},\n", f"{line},\n"])
+
+
+def test_a_call_may_lack_some_counts() -> None:
+    events = [RUN, *begun(0, 0), call(0, "first", 1, 2, prompt_tokens=3)]
+    trace = read_trace(["[\n", *(f"{json.dumps(event)},\n" for event in events)])
+    (row,) = Timeline(trace).data(NodeFinder([]))["rows"]
+    assert row["tracks"][0]["slices"][0][7] == [3, 0, 0, 0, 0]
 
 
 def test_stages_are_painted_where_they_were(opened: Any) -> None:
