@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, cast
 
-from benchmarks.common.sgc_engine import Job, SgcEngine
+from benchmarks.common.sgc_engine import SgcEngine
 from sgc.batch import run_rows
 from sgc.common_values import common_values
 from sgc.compile import ROW_PASSES, CompiledProgram, compile_spec
 from sgc.planned_batch import run_planned
+from sgc.program import Program
+from sgc_ir.codec import encode
 from sgc_ir.passes.base import Context
 from sgc_ir.passes.manager import defaults, run_passes
 from sgc_runtime.engine.metrics import Metrics
@@ -45,18 +47,21 @@ class Arm:
         passes: those over its graph and over the graph of the batch; None: interpreted.
         plan: rows start in the order of the batch plan.
         hints: the engine is told what is known of calls to come.
+        merge: equal calls of all rows are made once.
     """
 
     passes: tuple[str, ...] | None = field(default_factory=defaults)
     plan: bool = True
     hints: bool = True
+    merge: bool = False
 
 
 INTERPRETED = Arm(passes=None)  # an interpreter plans nothing; it sends what it can know
 COMPILED = Arm()
-# From one to the next a cause is added.
+# From the second one on a cause is added from one to the next.
 LADDER: dict[str, Arm] = {
     "interpreted": INTERPRETED,
+    "interpreted without hints": Arm(passes=None, hints=False),
     "graph alone": Arm((), plan=False, hints=False),
     "and passes": Arm(plan=False, hints=False),
     "and plan": Arm(hints=False),
@@ -71,7 +76,21 @@ ABLATIONS: dict[str, Arm] = {
         for name in defaults()
     },
 }
-ARMS = LADDER | ABLATIONS
+# What a user has to ask for. `--reorder-rows` plans all rows at once, as is done here anyway: they
+# are fewer than the first window holds.
+OPT_IN: dict[str, Arm] = {
+    "with merge": Arm((*defaults(), "merge"), merge=True),
+    "with reorder": Arm((*defaults(), "reorder")),
+}
+ARMS = LADDER | ABLATIONS | OPT_IN
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows in the order in which they are given, and how many of them run at a time."""
+
+    rows: Sequence[Mapping[str, Any]]
+    parallel: int
 
 
 @dataclass(slots=True)
@@ -82,11 +101,13 @@ class Figures:
         seconds: from the first row's start to the last one's end, planning included.
         latencies: seconds of each row from its own start.
         ends: seconds from the run's start to each row's end.
+        first_start: seconds from the run's start to the first row's.
     """
 
     seconds: float
     latencies: list[float]
     ends: list[float]
+    first_start: float
     counters: dict[str, int]
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,71 +118,83 @@ class Figures:
             "makespan_s": round(self.seconds, 4),
             "mean_latency_s": round(fmean(self.latencies), 4),
             "mean_end_s": round(fmean(self.ends), 4),
+            "first_start_s": round(self.first_start, 4),
             "computed_prompt_tokens": computed,
             **count,
         }
 
 
 class Bench:
-    """A job on an engine of its own; each arm is prepared once.
+    """A program on an engine of its own; each arm is prepared once.
 
     Args:
         pool: KV slots.
     """
 
-    def __init__(self, job: Job, model: str, pool: int, parallel: int) -> None:
-        self._job, self._parallel = job, parallel
+    def __init__(self, program: Program, model: str, pool: int) -> None:
+        self._program = program
         self._engine = SgcEngine(model, kv_tokens=pool)
         self._calls = _count_calls(self._engine.loaded.engine.core.metrics)
         self._programs: dict[tuple[str, ...], CompiledProgram] = {}
 
-    def run(self, arm: Arm) -> Figures:
+    def run(self, arm: Arm, batch: Batch) -> Figures:
         """Run all rows on an empty cache. Raises the first row's error."""
-        run = self._prepare(arm)
+        run = self._prepare(arm, batch.parallel)
         compiled = None if arm.passes is None else self._traced(arm.passes)
         self._engine.clear()
         before, calls = self._counters(), len(self._calls)
-        clock = _Clock(self._job.program)
+        clock = _Clock(self._program)
         begin = time.perf_counter()
         if compiled is None:
             states: Sequence[FinishedState] = list(
-                run_rows(self._job.rows, clock._starter(run), self._parallel, False, lazy=False)
+                run_rows(batch.rows, clock._starter(run), batch.parallel, False, lazy=False)
             )
         else:
-            program = self._for_batch(compiled, arm.passes or ())
-            states = run_planned(cast("Runnable", clock), program, run, self._job.rows, False)
+            program = self._for_batch(compiled, arm.passes or (), batch)
+            states = run_planned(cast("Runnable", clock), program, run, batch.rows, False)
         seconds = time.perf_counter() - begin
         for error in filter(None, (state.error() for state in states)):
             raise error
         counted = {name: value - before[name] for name, value in self._counters().items()}
         counted["model_calls"] = len(self._calls) - calls
         spans = [(a - begin, b - begin) for a, b in clock.spans]
-        return Figures(seconds, [b - a for a, b in spans], [b for _, b in spans], counted)
+        latencies, ends = [b - a for a, b in spans], [b for _, b in spans]
+        return Figures(seconds, latencies, ends, min(a for a, _ in spans), counted)
+
+    def identity(self, arm: Arm, batch: Batch) -> tuple[Any, ...]:
+        """Arms of one identity do the same."""
+        if arm.passes is None:
+            return None, arm.hints
+        graph = self._for_batch(self._traced(arm.passes), arm.passes, batch).graph
+        return encode(graph), arm.plan, arm.hints, arm.merge
 
     def close(self) -> None:
         self._engine.backend.close()
 
-    def _prepare(self, arm: Arm) -> Run:
+    def _prepare(self, arm: Arm, parallel: int) -> Run:
         options = {
             "mode": "interpreted" if arm.passes is None else "compiled",
-            "parallel": self._parallel,
+            "parallel": parallel,
             "plan": arm.plan,
             "hints": arm.hints,
+            "merge": arm.merge,
             "temperature": 0.0,
             "ignore_eos": True,
         }
-        return self._job.program.job({"backend": self._engine.backend, **options})
+        return self._program.job({"backend": self._engine.backend, **options})
 
     def _traced(self, passes: tuple[str, ...]) -> CompiledProgram:
         if passes not in self._programs:
-            self._programs[passes] = compile_spec(self._job.program.spec, passes)
+            self._programs[passes] = compile_spec(self._program.spec, passes)
         return self._programs[passes]
 
-    def _for_batch(self, program: CompiledProgram, passes: tuple[str, ...]) -> CompiledProgram:
+    def _for_batch(
+        self, program: CompiledProgram, passes: tuple[str, ...], batch: Batch
+    ) -> CompiledProgram:
         """What a batch makes of the arguments that its rows have in common."""
         if "rows" not in passes:
             return program
-        common = common_values(program.values_or_none(row) for row in self._job.rows)
+        common = common_values(program.values_or_none(row) for row in batch.rows)
         if not common:
             return program
         wanted = [name for name in ROW_PASSES if name in passes]

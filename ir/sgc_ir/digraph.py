@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import networkx as nx
 
-from sgc_ir.graph import Graph, Program, Ref
+from sgc_ir.graph import Graph, Program, forks_of
 from sgc_ir.ops import Op
 from sgc_ir.paths import node_paths
 
@@ -30,8 +30,9 @@ def digraph(graph: Graph) -> nx.DiGraph[int]:
         after = node.attrs.get("after")
         for ref in node.refs():
             _mark(view, ref.node, node.id, "after" if ref is after else "data")
-        if node.op is Op.GET_FORK_ITEM and isinstance(node.attrs.get("fork"), Ref):
-            _mark(view, node.attrs["fork"].node, node.id, "order")
+        if node.op is Op.GET_FORK_ITEM:
+            for fork in forks_of(node):
+                _mark(view, fork, node.id, "order")
         if node.control is not None:
             _mark(view, node.control[0], node.id, "control")
     return view

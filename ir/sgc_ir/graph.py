@@ -168,6 +168,11 @@ def iter_refs(value: Any) -> Iterator[Ref]:
             yield from iter_refs(item)
 
 
+def forks_of(branch: Node) -> list[int]:
+    """The forks of which a GetForkItem may open a branch, by their nodes."""
+    return [ref.node for ref in (branch.attrs["fork"], *branch.attrs.get("more", ()))]
+
+
 def is_constant(value: Any) -> bool:
     """Whether an operand holds no `Ref`."""
     return next(iter_refs(value), None) is None

@@ -91,6 +91,8 @@ _GEN_PARAMS = tuple(n for n in PARAM_NAMES if n not in ("choices", "method"))
 #             took, see `sgc_ir.taken_error`)
 #   items     Fork: the list of fork_each (then `width` is absent)
 #   copy      Fork: made by s.copy()
+#   more      GetForkItem: further Forks; `index`, which the run decides, counts through the
+#             branches of `fork` and then through theirs
 #   vars      Join, Return: variable name -> operand
 #   over      Loop: tuple of operands that are walked in step (lists, or Forks)
 #   item_params, index_param, captures   Loop: parameters of the body for the item of each `over`
@@ -119,7 +121,7 @@ OPS: dict[Op, OpSpec] = {
     Op.GEN: OpSpec(("name", "ordinal"), _GEN_PARAMS, in_stream=True, path_kind="g"),
     Op.SELECT: OpSpec(("name", "ordinal", "choices"), ("method",), in_stream=True, path_kind="g"),
     Op.FORK: OpSpec(("ordinal",), ("width", "items", "copy"), in_stream=True, path_kind="f"),
-    Op.GET_FORK_ITEM: OpSpec(("fork", "index")),
+    Op.GET_FORK_ITEM: OpSpec(("fork", "index"), ("more",)),
     Op.JOIN: OpSpec(("fork", "mode"), ("vars",), in_stream=True),
     Op.ROLE_BEGIN: OpSpec(("role",), in_stream=True),
     Op.ROLE_END: OpSpec(("role",), in_stream=True),

@@ -55,6 +55,8 @@ def stream_paths(
 
 
 def _fork_path(graph: Graph, item: Node, paths: dict[int, str], forks: dict[str, str]) -> str:
+    if "more" in item.attrs:
+        return "?"  # the run decides even which fork it is
     ref = item.attrs.get("fork")
     if not isinstance(ref, Ref) or not 0 <= ref.node < len(graph.nodes):
         return "?"

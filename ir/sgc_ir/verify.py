@@ -29,6 +29,7 @@ RULES: tuple[tuple[str, Callable[[Scope], Faults]], ...] = (
     ("streams are open", verify_streams.streams),
     ("branches belong to forks", verify_streams.fork_items),
     ("joined branches rest", verify_streams.joins),
+    ("branches of several forks", verify_streams.several_forks),
     ("races have branches", verify_streams.races),
     ("roles do not nest and are closed", verify_streams.roles),
     ("paths are unique", verify_streams.unique_paths),

@@ -48,6 +48,10 @@ def _ref(value: Any) -> bool:
     return isinstance(value, Ref)
 
 
+def _only_refs(value: Any) -> bool:
+    return _sequence(value) and all(map(_ref, value))
+
+
 def _number(value: Any) -> bool:
     return isinstance(value, Ref) or (isinstance(value, int) and not isinstance(value, bool))
 
@@ -118,6 +122,7 @@ ATTRIBUTES: dict[str | tuple[Op, str], tuple[str, Check]] = {
     "items": ("a list, tuple or reference", _sequence_or_ref),
     "copy": ("true or false", _flag),
     "fork": ("a reference", _ref),
+    "more": ("a list or tuple of references", _only_refs),
     "index": ("a number or a reference", _number),
     "mode": ("gather or append", _one_of(("gather", "append"))),
     "vars": ("a dict with string keys", _named),

@@ -41,6 +41,26 @@ def fork_items(scope: Scope) -> Faults:
             seen.add((fork.id, index))
 
 
+def several_forks(scope: Scope) -> Faults:
+    """A GetForkItem among the branches of several forks names forks of constant width."""
+    walk: RoleWalk | None = None
+    for node in scope.graph.nodes:
+        if "more" not in node.attrs:
+            continue
+        refs = (node.attrs["fork"], *node.attrs["more"])
+        forks = [scope.node(ref) for ref in refs]
+        if len(set(refs)) != len(refs) or len(refs) < 2:
+            yield node, "needs further forks in `more`, each of them once"
+        if any(f.op is not Op.FORK or constant_width(f) is None for f in forks):
+            yield node, "chooses among several forks, of which one has no constant width"
+            continue
+        if not isinstance(node.attrs["index"], Ref):
+            yield node, "chooses among several forks by an index that is known; name the fork"
+        walk = walk or RoleWalk(scope)
+        if len({walk.fork_role(ref) for ref in refs}) > 1:
+            yield node, "chooses among branches with different open roles"
+
+
 def races(scope: Scope) -> Faults:
     """A First has branches, or sub-programs, and knows what they give."""
     for node in scope.graph.nodes:

@@ -18,13 +18,14 @@ from sgc.trace.stream import Stream
 from sgc.trace.symbol import Poison, Symbol
 from sgc_ir.graph import Ref
 from sgc_ir.ops import Op
+from sgc_ir.verify_scope import constant_width
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
 
 _UNLIKE = (
-    "branches of several forks, or of a fork of run-time width, are put in an order that a run "
-    "decides, which is not compiled; sort their values, or branches of one fork"
+    "branches of a fork of run-time width, or of a fork outside of this loop, are put in an order "
+    "that a run decides, which is not compiled; sort their values"
 )
 
 _UNREAD = (
@@ -37,20 +38,21 @@ def in_order(trace: Trace, states: list[Any], order: Symbol, count: int) -> list
     """The first `count` branches in the order of the positions `order`."""
     streams = [state.stream_ for state in states if type(state) is TracedState]
     numbers = [_number(trace, stream) for stream in streams]
-    forks = {fork for fork, _ in numbers}
-    if len(streams) != len(states) or len(forks) != 1 or None in forks:
+    forks = list(dict.fromkeys(fork for fork, _ in numbers))
+    if len(streams) != len(states) or None in forks:
         raise refuse(_UNLIKE)
     if len({stream.role for stream in streams}) != 1:
         raise refuse("branches with different open turns are put in an order; close the turns")
-    [fork] = forks
-    indices = [index for _, index in numbers]
+    indices = _counted_through(trace, forks, numbers)
+    attrs: dict[str, Any] = {"fork": Ref(forks[0])}
+    if len(forks) > 1:
+        attrs["more"] = tuple(map(Ref, forks[1:]))
     chosen = []
     for at in range(count):
         position = trace.runtime.item(order, at)
         index = trace.runtime.item(indices, position)
-        node = trace.node(
-            Op.GET_FORK_ITEM, {"fork": Ref(fork), "index": trace.operand(index)}, may_fail=False
-        )
+        opens = {**attrs, "index": trace.operand(index)}
+        node = trace.node(Op.GET_FORK_ITEM, opens, may_fail=False)
         chosen.append(_state(trace, states, node, position))
     for stream in streams:
         trace.log.touch(stream)
@@ -66,6 +68,21 @@ def _number(trace: Trace, stream: Stream) -> tuple[Any, Any]:
     made = trace.region.nodes[stream.opener]
     index = made.attrs["index"]
     return (made.attrs["fork"].node, index) if isinstance(index, int) else (None, None)
+
+
+def _counted_through(trace: Trace, forks: list[int], numbers: list[Any]) -> list[int]:
+    """The indices of branches, counted through the branches of all forks."""
+    if len(forks) == 1:
+        return [index for _, index in numbers]
+    begins: dict[int, int] = {}
+    total = 0
+    for fork in forks:
+        width = constant_width(trace.region.nodes[fork])
+        if width is None:
+            raise refuse(_UNLIKE)
+        begins[fork] = total
+        total += width
+    return [begins[fork] + index for fork, index in numbers]
 
 
 def _state(trace: Trace, states: list[Any], opener: int, position: Any) -> TracedState:

@@ -105,6 +105,22 @@ def race(attrs: str) -> Program:
     return parse_program(f"program main {graphs}", check=False)
 
 
+def chosen(attrs: str) -> Program:
+    """A program with a GetForkItem of these attributes, and forks %1, %2, %4 (in a turn), %5."""
+    nodes = f"""
+      %0 = Argument name="n"
+      %1 = Fork ordinal=0 width=1
+      %2 = Fork ordinal=1 width=2
+      %3 = RoleBegin role="user"
+      %4 = Fork ordinal=2 width=2
+      %5 = Fork ordinal=3 width=%0
+      %6 = RoleEnd role="user"
+      %7 = GetForkItem {attrs}
+      %8 = Return value=%0 vars={{}}
+    """
+    return parse_program(f"program main graph main(n) {{{nodes}}}", check=False)
+
+
 GEN, SELECT, JOIN = find(S, Op.GEN), find(S, Op.SELECT), find(S, Op.JOIN)
 FORK, CALL, SUB, LOOP = (
     find(S, Op.FORK),
@@ -342,6 +358,17 @@ DEFECTS: dict[str, tuple[str, list[tuple[Program, str]]]] = {
             (with_attrs(S, JOIN, vars={"judgment": [Ref(GEN)]}), "one writer for each of 3"),
             (with_attrs(S, JOIN, mode="append"), "has vars"),
             (edited(S, JOIN, stream=ITEM), "another stream"),
+        ],
+    ),
+    "branches of several forks": (
+        "chosen",
+        [
+            (chosen("fork=%1 index=%0 more=()"), "each of them once"),
+            (chosen("fork=%1 index=%0 more=(%2, %1)"), "each of them once"),
+            (chosen("fork=%1 index=%0 more=(%5,)"), "no constant width"),
+            (chosen("fork=%1 index=%0 more=(%0,)"), "no constant width"),
+            (chosen("fork=%1 index=0 more=(%2,)"), "name the fork"),
+            (chosen("fork=%1 index=%0 more=(%4,)"), "different open roles"),
         ],
     ),
     "races have branches": (

@@ -10,7 +10,7 @@ from sgc_ir.analysis.known_calls import KnownCall
 from sgc_ir.analysis.known_stream import KnownStream, text_of
 from sgc_ir.analysis.output_bounds import OutputBounds, output_bounds
 from sgc_ir.analysis.spans import Span, Unknown, calls_of, is_open
-from sgc_ir.graph import UNSET, Node, Ref
+from sgc_ir.graph import UNSET, Node, Ref, forks_of
 from sgc_ir.ops import Op
 from sgc_ir.params import PARAM_NAMES
 from sgc_ir.paths import join_path
@@ -135,12 +135,12 @@ def follow_fork(follower: Following, frame: Frame, node: Node, condition: Condit
 
 
 def follow_fork_item(follower: Following, frame: Frame, node: Node, condition: Condition) -> Any:
-    family = frame.values.get(node.attrs["fork"].node)
-    index = frame.operand(node.attrs["index"])
+    families = [frame.values.get(fork) for fork in forks_of(node)]
+    family, index = families[0], frame.operand(node.attrs["index"])
     if not isinstance(family, Family) or is_broken(index):
         return BROKEN
     is_new = not isinstance(index, int) and "*" not in family.branches
-    others = list(family.branches.values())
+    others = [b for f in families if isinstance(f, Family) for b in f.branches.values()]
     found = family.branch(index)
     if found is not None and is_new and others:
         _any_of(follower, found, others, index, condition)

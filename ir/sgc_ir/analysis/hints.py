@@ -20,7 +20,7 @@ from typing import NamedTuple
 from sgc_ir.analysis.hints_places import CALLS, Place, Places
 from sgc_ir.analysis.hints_time import Clock, Time, branches_of, graph_times, later, latest
 from sgc_ir.analysis.static_prefix import Piece, StaticPrefixes, shared_branches, static_prefixes
-from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, forks_of
 from sgc_ir.ops import Op
 
 
@@ -212,7 +212,7 @@ class _Walk:
         if node.op in CALLS:
             self._call(node)
         elif node.op is Op.GET_FORK_ITEM:
-            self._tree(node.attrs["fork"].node).add(self._tree(node.id))
+            self._opens(node)
         elif node.op is Op.FORK:
             tree = self._tree(node.id)
             ahead = self._ahead_of(node.stream)
@@ -223,6 +223,13 @@ class _Walk:
             self._append(node)
         elif node.body is not None:
             self._loop(node)
+
+    def _opens(self, branch: Node) -> None:
+        tree, forks = self._tree(branch.id), forks_of(branch)
+        if len(forks) > 1:  # the run decides in which of them the calls are
+            tree = _Tree(0, 1, list(tree.issues))
+        for fork in forks:
+            self._tree(fork).add(tree)
 
     def _call(self, node: Node) -> None:
         issue, end = self._times[node.id]
@@ -356,5 +363,7 @@ def _parents(graph: Graph) -> dict[int, int]:
     return {
         node.id: nodes[fork].stream
         for node in nodes
-        if node.op is Op.GET_FORK_ITEM and nodes[fork := node.attrs["fork"].node].op is Op.FORK
+        if node.op is Op.GET_FORK_ITEM
+        and "more" not in node.attrs
+        and nodes[fork := node.attrs["fork"].node].op is Op.FORK
     }

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sgc_ir.analysis.hints_time import Time
 from sgc_ir.analysis.static_prefix import Beginning, StaticPrefixes, appends_to_root
-from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref, forks_of
 from sgc_ir.ops import Op
 
 CALLS = (Op.GEN, Op.SELECT)
@@ -47,7 +47,8 @@ class Places:
             if node.op in CALLS:
                 self._note(self._callers, node.stream, node.id)
             elif node.op is Op.GET_FORK_ITEM:
-                self._note(self._users, node.attrs["fork"].node, node.id)
+                for fork in forks_of(node):
+                    self._note(self._users, fork, node.id)
             elif node.body is not None:
                 calls = calling(node.body)
                 if ROOT_STREAM in calls:
@@ -66,7 +67,9 @@ class Places:
                 found.setdefault(at, []).append(user)
                 at = node.stream
             elif node.op is Op.GET_FORK_ITEM:
-                at = node.attrs["fork"].node
+                at, *others = forks_of(node)
+                for other in others:
+                    self._note(found, other, user)
             else:
                 return
 

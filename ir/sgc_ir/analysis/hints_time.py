@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, iter_refs
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, forks_of, iter_refs
 from sgc_ir.ops import OPS, Op
 
 
@@ -111,8 +111,8 @@ class _Times:
 
     def _move(self, node: Node, end: Time) -> None:
         if node.op is Op.GET_FORK_ITEM:
-            fork = self._graph.nodes[node.attrs["fork"].node]
-            self._streams[node.id] = latest([end, self._times[fork.id][1]])
+            ends = [self._times[fork][1] for fork in forks_of(node)]
+            self._streams[node.id] = latest([end, *ends])
         elif node.op is Op.JOIN and node.attrs["mode"] == "gather":
             pass
         elif self._takes_turn(node):
@@ -128,7 +128,8 @@ def branches_of(graph: Graph) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for node in graph.nodes:
         if node.op is Op.GET_FORK_ITEM:
-            found.setdefault(node.attrs["fork"].node, []).append(node.id)
+            for fork in forks_of(node):
+                found.setdefault(fork, []).append(node.id)
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref, forks_of
 from sgc_ir.ops import Op
 
 
@@ -55,7 +55,8 @@ def static_prefixes(
     for node in graph.nodes:
         stream = streams.get(node.stream, _UNKNOWN)
         if node.op is Op.GET_FORK_ITEM:
-            at_fork = forks.get(node.attrs["fork"].node, _UNKNOWN)
+            [fork, *others] = forks_of(node)
+            at_fork = _UNKNOWN if others else forks.get(fork, _UNKNOWN)
             ended = at_fork.ended or node.id in shared
             streams[node.id] = at_fork._replace(ended=ended)
         elif node.op is Op.FORK:
@@ -80,8 +81,8 @@ def shared_branches(graph: Graph) -> frozenset[int]:
     indexes: dict[int, list[tuple[int, Any]]] = {}
     for node in graph.nodes:
         if node.op is Op.GET_FORK_ITEM:
-            found = indexes.setdefault(node.attrs["fork"].node, [])
-            found.append((node.id, node.attrs["index"]))
+            for fork in forks_of(node):
+                indexes.setdefault(fork, []).append((node.id, node.attrs["index"]))
     shared: set[int] = set()
     for items in indexes.values():
         known = {index for _, index in items if isinstance(index, int) and index >= 0}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sgc_ir.drawing.words import MAX_CELLS, cells, shorten, visible
-from sgc_ir.graph import Graph, Node, Ref
+from sgc_ir.graph import Graph, Node, Ref, forks_of
 from sgc_ir.ops import Op
 from sgc_ir.textform.printer import value_text
 
@@ -112,7 +112,9 @@ def _branch_label(view: View, node: Node, depth: int) -> str:
     written = view.graph.nodes[index.node].attrs.get("name") if isinstance(index, Ref) else None
     if fork.op is Op.ARGUMENT and shown == written and shown != "index":
         return shown  # in `for f in forks`, f stands for the branch
-    name = name_of(view, fork, depth)
+    name = " + ".join(name_of(view, view.graph.nodes[at], depth) for at in forks_of(node))
+    if "more" in node.attrs:
+        return f"({name})[{shown}]"
     return shown if shown.startswith(f"{name}[") else f"{name}[{shown}]"
 
 

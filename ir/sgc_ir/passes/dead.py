@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from sgc_ir.expr import FUNCTIONS
-from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, forks_of, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.passes.base import Change, Context, Notes, Report
 from sgc_ir.passes.editor import Editor
@@ -228,7 +228,7 @@ class _Needs:
 
     def _add_family(self, fork: int) -> None:
         for node in self._nodes:
-            if node.op is Op.GET_FORK_ITEM and node.attrs["fork"].node == fork:
+            if node.op is Op.GET_FORK_ITEM and fork in forks_of(node):
                 self._add(node.id)
                 self._add_before(node.id, len(self._nodes))
 

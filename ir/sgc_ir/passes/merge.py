@@ -106,7 +106,8 @@ class _Merging:
     def _open(self, node: Node) -> None:
         fork = self._graph.nodes[node.attrs["fork"].node]
         is_open = fork.op is not Op.FORK or "items" in fork.attrs
-        if is_open or not isinstance(fork.attrs.get("width"), int):
+        is_chosen = isinstance(node.attrs["index"], Ref)  # it holds what a branch has been given
+        if is_open or is_chosen or not isinstance(fork.attrs.get("width"), int):
             self._states[node.id] = f"?{node.id}"
             return
         self._states[node.id] = f"fork{fork.id}"

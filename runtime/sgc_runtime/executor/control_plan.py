@@ -8,10 +8,10 @@ a node that has not been started yet is a placeholder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sgc_ir.expr import FUNCTIONS
-from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref, Token, iter_refs
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Ref, Token, forks_of, iter_refs
 from sgc_ir.ops import Op
 
 Lane = tuple[str, int]  # ("stream", its id) or ("family", id of its fork)
@@ -145,11 +145,17 @@ class ControlPlan:
         guards: nodes after which a tool with effects may have to wait, -> their position.
     """
 
-    def __init__(self, graph: Graph, gated: frozenset[int], at_root: frozenset[int]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        gated: frozenset[int],
+        at_root: frozenset[int],
+        one_gate: Mapping[int, int],
+    ) -> None:
         nodes = graph.nodes
         self.own = own_branches(graph)
         self._graph = graph
-        self._gated = gated
+        self._gated, self._one_gate = gated, one_gate
         self._at_root = at_root
         self._held = _held(graph)
         self._arguments: dict[str, int] = {}  # parameter -> the first node that gives it
@@ -182,7 +188,8 @@ class ControlPlan:
         if node.op is Op.ARGUMENT:
             self._arguments.setdefault(node.attrs["name"], node.id)
         elif node.op is Op.GET_FORK_ITEM:
-            self._branches.setdefault(node.attrs["fork"].node, []).append(node.id)
+            for fork in forks_of(node):
+                self._branches.setdefault(fork, []).append(node.id)
         if node.op is Op.JOIN:
             self.tails[node.id] = tuple(self._tails(node))
         before = {*self.solid[node.id], *(ref.node for ref in iter_refs(node.attrs.get("after")))}
@@ -269,7 +276,7 @@ class ControlPlan:
         """The lane of a fork with a gate; none for other nodes."""
         node = self._graph.nodes[at]
         if at in self._gated or (node.op is Op.ARGUMENT and at in self._forks):
-            yield _FAMILY, self._one(at)
+            yield _FAMILY, self._one(self._one_gate.get(at, at))
 
     def _one(self, at: int) -> int:
         """The same node for all Arguments that give one parameter."""

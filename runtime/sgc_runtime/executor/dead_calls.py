@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sgc_ir.graph import ROOT_STREAM, Node
+from sgc_ir.graph import ROOT_STREAM, Node, forks_of
 from sgc_ir.ops import Op
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Family
@@ -23,6 +23,9 @@ def note_dead(frame: Frame, node: Node, lives: GraphLives, known: Callable[[int]
         life = _life_at(frame, node.stream, known)
         if life is not None:
             life.less()
+    elif "more" in node.attrs:
+        for fork in forks_of(node):
+            _close(life_of(known(fork)))
     elif node.body is not None:
         inner = frame.run.lives[id(node.body)]
         if inner.root != (0, 0):
@@ -43,6 +46,8 @@ def _life_at(frame: Frame, at: int, known: Callable[[int], Any]) -> Life | None:
         node, found = nodes[at], life_of(known(at))
         if found is not None:
             return found
+        if "more" in node.attrs:
+            return None  # nobody has counted its calls
         if node.op is Op.GET_FORK_ITEM:
             at = node.attrs["fork"].node
         elif node.op is Op.FORK:

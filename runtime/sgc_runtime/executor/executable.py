@@ -9,7 +9,7 @@ from typing import Any
 
 from sgc_ir.analysis.needs_graph import Needs
 from sgc_ir.analysis.static_prefix import leading
-from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, iter_refs
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, forks_of, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
 from sgc_runtime.executor.control_plan import ControlPlan, holds_gates, is_controlled, touched
@@ -29,6 +29,8 @@ class GraphPlan:
     Attributes:
         gated: Forks whose branches need a gate: the run decides the width or the path, or a loop
             walks or captures them.
+        one_gate: Forks among whose branches the run chooses together, -> the first of them: they
+            have one gate.
         forks_root, reads_root: Loops whose passes fork, or read, the stream around the loop as it
             is where the loop stands, since none appends to it.
         control: the order in which nodes may be started, where some stand under tokens.
@@ -42,13 +44,16 @@ class GraphPlan:
         self.graph = graph
         controlled = is_controlled(graph)
         self.gated = _gated_forks(graph, controlled)
+        self.one_gate = _one_gate(graph)
         bodies = [(node.id, node.body) for node in graph.nodes if node.body is not None]
         loops = [(i, body) for i, body in bodies if ROOT_STREAM not in touched(body)]
         self.forks_root = frozenset(i for i, body in loops if _some_at_root(body, _is_fork))
         self.reads_root = frozenset(i for i, body in loops if _some_at_root(body, _reads_stream))
         at_root = self.forks_root | self.reads_root
         self.holds_gates = is_body and holds_gates(graph)
-        self.control = ControlPlan(graph, self.gated, at_root) if controlled else None
+        self.control = None
+        if controlled:
+            self.control = ControlPlan(graph, self.gated, at_root, self.one_gate)
         self.unsure = _unsure(graph, is_body) if may_unset else frozenset()
         self.checked = frozenset(n.id for n in graph.nodes if _reads(n, self.unsure))
         self.tried = frozenset(n.attrs["cond"].node for n in graph.nodes if "on" in n.attrs)
@@ -170,7 +175,7 @@ def _gated_forks(graph: Graph, controlled: bool) -> frozenset[int]:
             operands = (node.attrs["over"], node.attrs["captures"])
             walked |= {ref.node for ref in iter_refs(operands)}
         elif node.op is Op.GET_FORK_ITEM and isinstance(node.attrs["index"], Ref):
-            walked.add(node.attrs["fork"].node)
+            walked.update(forks_of(node))
     gated: set[int] = set()
     late: set[int] = set()  # branches whose stream the run decides
     for node in graph.nodes:
@@ -185,6 +190,18 @@ def _gated_forks(graph: Graph, controlled: bool) -> frozenset[int]:
             if fork in gated or graph.nodes[fork].op is Op.ARGUMENT:
                 late.add(node.id)
     return frozenset(gated)
+
+
+def _one_gate(graph: Graph) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for node in graph.nodes:
+        if "more" not in node.attrs:
+            continue
+        forks = forks_of(node)
+        before = {found.get(fork, fork) for fork in forks}
+        joined = {*forks, *(at for at, first in found.items() if first in before)}
+        found.update(dict.fromkeys(joined, min(joined)))
+    return found
 
 
 def _some_at_root(body: Graph, test: Callable[[Node], bool]) -> bool:

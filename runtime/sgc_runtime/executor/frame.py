@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sgc_ir.analysis.needs import Need, Size
@@ -13,7 +13,7 @@ from sgc_runtime.executor.cell import Cell, resolve
 from sgc_runtime.executor.context import give_place
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.executable import Executable, GraphPlan
-from sgc_runtime.executor.gate import Branch
+from sgc_runtime.executor.gate import Branch, Family, Gate
 from sgc_runtime.executor.lifetimes import GraphLives
 from sgc_runtime.executor.operations import ForkPoint
 from sgc_runtime.executor.pending import Pending
@@ -76,6 +76,7 @@ class Frame:
 
     __slots__ = (
         "_deferred",
+        "_gates",
         "body_root",
         "carried",
         "chain",
@@ -124,6 +125,7 @@ class Frame:
         self.dispatched = Cell()
         self.dead = 0
         self._deferred = 1
+        self._gates: dict[int, Gate] | None = None
 
     def start(self) -> None:
         """Start every node that can be."""
@@ -237,6 +239,24 @@ class Frame:
             else:
                 self.lives.go_on(node.id, core.life)
         return branch
+
+    def gate_of(self, fork: int) -> Gate:
+        """The gate of a fork's branches, one for all forks among which the run chooses."""
+        first = self.plan.one_gate.get(fork)
+        if first is None:
+            return Gate()
+        if self._gates is None:
+            self._gates = {}
+        return self._gates.setdefault(first, Gate())
+
+    def note_chosen(self, node: Node, branch: Stream, families: Sequence[Family]) -> None:
+        """Among branches of several forks the run has chosen the one that `node` opens."""
+        if len(families) < 2 or self.lives is None:
+            return
+        parent = branch.core.forked_from
+        lives = [family.life for family in families if family.life is not None]
+        if parent is not None and parent.life is not None:
+            self.lives.choose(node.id, parent.life, lives)
 
     def stream_path(self, node: Node) -> str:
         """Path of the node's stream, as far as it is known."""

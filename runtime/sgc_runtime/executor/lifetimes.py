@@ -117,6 +117,14 @@ class GraphLives:
         life.calls += found.calls
         life.open += found.open
 
+    def choose(self, stream: int, parent: Life, among: Sequence[Life]) -> None:
+        """A branch of several forks is known; `parent` forked it, `among` are what all of them
+        forked from, each of which had to reckon with it."""
+        found = self._hints.streams[stream]
+        parent.more(found.calls, found.open)
+        for life in among:
+            life.more(0, -1)
+
 
 def graph_lives(program: Program, defaults: SamplingParams) -> dict[int, GraphLives]:
     """Those of all graphs and loop bodies of a program, by `id` of the graph."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from sgc_ir.graph import ROOT_STREAM, UNSET, Node, Ref
+from sgc_ir.graph import ROOT_STREAM, UNSET, Node, Ref, forks_of
 from sgc_ir.params import SamplingParams
 from sgc_runtime.executor.cell import Cell, ListCell, as_cell, gather, resolve
 from sgc_runtime.executor.executable import NOT_PARAMS
@@ -58,7 +58,7 @@ def fork(frame: Frame, node: Node) -> Any:
     found = frame.values[node.stream] if node.stream != ROOT_STREAM else frame.root
     if node.id not in frame.plan.gated and type(found) is Stream and root is None:
         return _fork_now(frame, node, found)
-    family = Family(Cell(), Gate())
+    family = Family(Cell(), frame.gate_of(node.id))
     if root is not None and root.point is not None:
         family.life = frame.root.core.life
         _branches_later(frame, node, frame.root, root.point, root.variables, family, close=False)
@@ -129,7 +129,10 @@ def get_fork_item(frame: Frame, node: Node) -> Any:
     if family.gate is None:
         return frame.opened_branch(node, family.branches.value[index])
     stream = Cell()
-    cells = [family.branches, index] if isinstance(index, Cell) else [family.branches]
+    families: list[Family] = [frame.values[fork] for fork in forks_of(node)]
+    cells = [found.branches for found in families]
+    if isinstance(index, Cell):
+        cells.append(index)
 
     def begin(error: BaseException | None) -> None:
         if error is not None:
@@ -137,7 +140,9 @@ def get_fork_item(frame: Frame, node: Node) -> Any:
         else:
             at = index.value if isinstance(index, Cell) else index
             try:
-                stream.set(frame.opened_branch(node, family.branches.value[at]))
+                branch = [b for found in families for b in found.branches.value][at]
+                frame.note_chosen(node, branch, families)
+                stream.set(frame.opened_branch(node, branch))
             except (IndexError, TypeError) as wrong:
                 stream.fail(frame.fail(node, wrong))
         frame.undefer()

@@ -101,8 +101,8 @@ class _Walk:
 
     def _open_branch(self, node: Node) -> None:
         fork = self.graph.nodes[node.attrs["fork"].node]
-        of_every_pass = fork.op is Op.ARGUMENT and isinstance(node.attrs["index"], Ref)
-        if of_every_pass or fork.id in self._forks:
+        is_decided = isinstance(node.attrs["index"], Ref)
+        if is_decided if fork.op is Op.ARGUMENT else fork.id in self._forks and not is_decided:
             self.open[node.id] = Segment(node.id)
 
     def _append(self, node: Node) -> Iterator[Segment]:
