@@ -17,13 +17,16 @@ from sgc.program import Program
 from sgc_ir.codec import encode
 from sgc_ir.passes.base import Context
 from sgc_ir.passes.manager import defaults, run_passes
+from sgc_runtime.backends.scripted import ScriptedBackend
 from sgc_runtime.engine.metrics import Metrics
+from sgc_runtime.executor.backend import Backend
 from sgc_runtime.executor.state import FinishedState
 
 if TYPE_CHECKING:
     from sgc.runnable import Job as Run
     from sgc.runnable import Runnable
 
+_HOST_REPETITIONS = 5
 _COUNTERS = (
     "prompt_tokens",
     "cached_tokens",
@@ -102,6 +105,7 @@ class Figures:
         latencies: seconds of each row from its own start.
         ends: seconds from the run's start to each row's end.
         first_start: seconds from the run's start to the first row's.
+        host: `Bench.host_seconds` of the same arm, where that was measured.
     """
 
     seconds: float
@@ -109,6 +113,7 @@ class Figures:
     ends: list[float]
     first_start: float
     counters: dict[str, int]
+    host: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         count = self.counters
@@ -120,8 +125,18 @@ class Figures:
             "mean_end_s": round(fmean(self.ends), 4),
             "first_start_s": round(self.first_start, 4),
             "computed_prompt_tokens": computed,
+            **({} if self.host is None else {"host_s": round(self.host, 4)}),
             **count,
         }
+
+
+class _AtOnce(ScriptedBackend):
+    """Answers at once, and wants to know what an engine wants to know."""
+
+    keeps_prefixes = takes_hints = True
+
+    def __init__(self) -> None:
+        super().__init__(lambda prompt, params: "Fine, 7 of 10.")
 
 
 class Bench:
@@ -139,11 +154,27 @@ class Bench:
 
     def run(self, arm: Arm, batch: Batch) -> Figures:
         """Run all rows on an empty cache. Raises the first row's error."""
-        run = self._prepare(arm, batch.parallel)
-        compiled = None if arm.passes is None else self._traced(arm.passes)
         self._engine.clear()
         before, calls = self._counters(), len(self._calls)
         clock = _Clock(self._program)
+        begin, seconds = self._execute(arm, batch, self._engine.backend, clock)
+        counted = {name: value - before[name] for name, value in self._counters().items()}
+        counted["model_calls"] = len(self._calls) - calls
+        spans = [(a - begin, b - begin) for a, b in clock.spans]
+        latencies, ends = [b - a for a, b in spans], [b for _, b in spans]
+        return Figures(seconds, latencies, ends, min(a for a, _ in spans), counted)
+
+    def host_seconds(self, arm: Arm, batch: Batch) -> float:
+        """Seconds of the same run where each call is answered at once; the least of some runs."""
+        clock = _Clock(self._program)
+        return min(self._execute(arm, batch, _AtOnce(), clock)[1] for _ in range(_HOST_REPETITIONS))
+
+    def _execute(
+        self, arm: Arm, batch: Batch, backend: Backend, clock: _Clock
+    ) -> tuple[float, float]:
+        """When a run began, and how many seconds it took."""
+        run = self._prepare(arm, batch.parallel, backend)
+        compiled = None if arm.passes is None else self._traced(arm.passes)
         begin = time.perf_counter()
         if compiled is None:
             states: Sequence[FinishedState] = list(
@@ -155,11 +186,7 @@ class Bench:
         seconds = time.perf_counter() - begin
         for error in filter(None, (state.error() for state in states)):
             raise error
-        counted = {name: value - before[name] for name, value in self._counters().items()}
-        counted["model_calls"] = len(self._calls) - calls
-        spans = [(a - begin, b - begin) for a, b in clock.spans]
-        latencies, ends = [b - a for a, b in spans], [b for _, b in spans]
-        return Figures(seconds, latencies, ends, min(a for a, _ in spans), counted)
+        return begin, seconds
 
     def identity(self, arm: Arm, batch: Batch) -> tuple[Any, ...]:
         """Arms of one identity do the same."""
@@ -171,7 +198,7 @@ class Bench:
     def close(self) -> None:
         self._engine.backend.close()
 
-    def _prepare(self, arm: Arm, parallel: int) -> Run:
+    def _prepare(self, arm: Arm, parallel: int, backend: Backend) -> Run:
         options = {
             "mode": "interpreted" if arm.passes is None else "compiled",
             "parallel": parallel,
@@ -181,7 +208,7 @@ class Bench:
             "temperature": 0.0,
             "ignore_eos": True,
         }
-        return self._program.job({"backend": self._engine.backend, **options})
+        return self._program.job({"backend": backend, **options})
 
     def _traced(self, passes: tuple[str, ...]) -> CompiledProgram:
         if passes not in self._programs:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import importlib
 import random
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks.common.data import Data
 from benchmarks.common.sgc_engine import Job
 from benchmarks.common.simulated_jobs import SimulatedJob, read_lines, simulated_job
 
+T = TypeVar("T")
 # Program by program, what `limit` of `simulated_job` makes a run of a few seconds on two cores.
 SUITE: dict[str, tuple[str, int]] = {
-    "mmlu": ("few-shot classification: shuffled questions of several subjects", 3),
+    "mmlu": ("few-shot classification: questions of several subjects", 4),
     "tree": ("tree of thought: plans, solutions and checks of maths problems", 3),
-    "judge": ("a judge: an opinion on each of six dimensions of an article, a grade", 2),
+    "judge": ("a judge: an opinion on each of six dimensions of an article, a grade", 3),
     "rag": ("answers from retrieved passages, which rows share in part", 4),
     "react": ("ReAct: proposals beside recorded steps", 5),
-    "agents": ("calls of a town of agents, behind a few long prompts", 4),
+    "agents": ("calls of a town of agents, behind a few long prompts", 12),
     "chat": ("conversations of three turns", 6),
 }
 QUICK = 3  # the limit of every program in a quick run
+WARM_UP = 2  # rows
 
 
 def suite_job(name: str, data: Data, folder: Path | None, limit: int | None) -> SimulatedJob:
@@ -36,6 +40,14 @@ def suite_job(name: str, data: Data, folder: Path | None, limit: int | None) -> 
     return simulated_job(name, data, folder, number)
 
 
+def as_in_the_file(shuffled: Sequence[T]) -> list[T]:
+    """The rows of a `suite_job` in the order of their file."""
+    places = list(range(len(shuffled)))
+    _shuffle(places)
+    found = dict(zip(places, shuffled, strict=True))
+    return [found[place] for place in range(len(shuffled))]
+
+
 def _chats(number: int) -> Job:
     """The talks of the gallery, once each, then with other people: no two are the same."""
     own = read_lines("multi_turn_chat.jsonl")
@@ -44,6 +56,11 @@ def _chats(number: int) -> Job:
         for turn in range(-(-number // len(own)))
         for row in own
     ][:number]
-    random.Random(0).shuffle(rows)
+    _shuffle(rows)
     module = importlib.import_module("programs.multi_turn_chat")
     return Job(module.multi_turn_chat, rows)
+
+
+def _shuffle(rows: list[T]) -> None:
+    """In place, as `simulated_job` does."""
+    random.Random(0).shuffle(rows)
