@@ -15,7 +15,6 @@ from sgc.cli.failure import CommandError
 if TYPE_CHECKING:
     from sgc.page.timeline import Timeline
     from sgc_ir.graph import Program as Graphs
-    from sgc_ir.params import SamplingParams
 
 
 @click.command(short_help="Tell what a run will cost, before it runs.")
@@ -105,7 +104,7 @@ def command(
         program = load_graph(graph)
     rows = list(_rows(program, inputs))
     count = counting(model)
-    defaults: SamplingParams = SamplingParams(max_tokens=max_tokens)
+    defaults = SamplingParams(max_tokens=max_tokens)
     found = forecast(program, rows, count.encoding, count.renderer, defaults)
     result = plain(found, count.unit, count.kv_bytes)
     add_money(result, found, priced)

@@ -65,14 +65,14 @@ def _node(key: NodeKey, node: NodeForecast) -> dict[str, Any]:
 
 
 def _hit_rate(node: NodeForecast) -> list[float] | None:
-    """Cached part of the prompt tokens in the least and the most case; None without bound."""
+    """Lower and higher of the cached parts of the prompt tokens in the least and the most case;
+    None without bound or without prompts."""
     (low, high), (cached_low, cached_high) = node.prompt_tokens, node.cached_tokens
     if high is None or cached_high is None:
         return None
-    rates = (
-        cached / tokens for tokens, cached in ((low, cached_low), (high, cached_high)) if tokens
-    )
-    return sorted(rates) or None
+    cases = ((low, cached_low), (high, cached_high))
+    rates = [cached / tokens for tokens, cached in cases if tokens]
+    return [min(rates), max(rates)] if rates else None
 
 
 def compare(planned: dict[str, Any], stats: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -84,9 +84,9 @@ def compare(planned: dict[str, Any], stats: Mapping[str, Any]) -> list[dict[str,
     """
     matched: dict[int, list[Mapping[str, Any]]] = {}
     others = []
-    finder = NodeFinder(map(_key, planned["nodes"]))
+    finder = NodeFinder(map(CallKey.of, planned["nodes"]))
     for ran in stats["nodes"]:
-        found = finder.find(_key(ran))
+        found = finder.find(CallKey.of(ran))
         if found:
             matched.setdefault(found[0], []).append(ran)
         else:
@@ -96,10 +96,6 @@ def compare(planned: dict[str, Any], stats: Mapping[str, Any]) -> list[dict[str,
         for index, node in enumerate(planned["nodes"])
     ]
     return lines + [_named(ran) | {"planned": None} | _ran([ran], stats) for ran in others]
-
-
-def _key(node: Mapping[str, Any]) -> CallKey:
-    return CallKey(node["program"], node["node"], node["name"], node.get("source") or "")
 
 
 def _named(node: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,11 +227,9 @@ def _place(program: str, path: str) -> str:
     return f"{program}: {path}"
 
 
-def range_text(bounds: Sequence[int | None]) -> str:
-    low, high = bounds
-    if high is None:
-        return f"{low:,} or more"
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+def range_text(bounds: Sequence[Any]) -> str:
+    """The text of a `[low, high]` of the plain data."""
+    return str(Range(*bounds))
 
 
 def percent_text(low: float, high: float) -> str:

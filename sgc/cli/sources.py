@@ -13,7 +13,7 @@ from sgc_ir.graph import Program
 def program_files(argument: str, program: Program) -> Mapping[str, Sequence[str]]:
     """Lines of the Python files that the graph names.
 
-    None for an artefact: it may come from anywhere and name any file, and what it names is not
+    Empty for an artefact: it may come from anywhere and name any file, and what it names is not
     to be put into a page.
     """
     if not is_source(argument):

@@ -14,6 +14,7 @@ from sgc.page.timeline import Timeline
 from sgc_ir.drawing.model import signature
 from sgc_ir.graph import Program
 
+MAX_FAILURES = 20  # rows that a page names; the others are counted
 Files = Mapping[str, Sequence[str]]  # source lines by file, as the graph names it
 Figure = Mapping[str, str]  # label, planned, actual, note; all but the label may be missing
 
@@ -61,7 +62,8 @@ def explain_page(
         "unit": result["unit"],
         "rows": result["rows"],
         "figures": list(figures),
-        "failures": list(result["failures"].items())[:100],
+        "failures": list(result["failures"].items())[:MAX_FAILURES],
+        "moreFailures": max(0, len(result["failures"]) - MAX_FAILURES),
         "graph": place([with_lines(box, lines) for box in boxes]),
         "nodes": node_data(shown, known_facts(program, shown)),
         "sources": source_lines(sources, shown),

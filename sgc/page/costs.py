@@ -26,11 +26,6 @@ def finder(shown: Sequence[Shown]) -> NodeFinder:
     return NodeFinder(keys, relative=True)
 
 
-def key_of(row: Mapping[str, Any]) -> CallKey:
-    """The key of a row of costs."""
-    return CallKey(row["program"], row["node"], row["name"], row["source"] or "")
-
-
 def cost_rows(result: Mapping[str, Any], nodes: NodeFinder) -> list[dict[str, Any]]:
     """The node rows of `sgc explain`'s result, with `actual` where it holds one and `nodes`, the
     numbers of the graph's nodes whose calls they sum up. Rows that only ran come last."""
@@ -41,7 +36,7 @@ def cost_rows(result: Mapping[str, Any], nodes: NodeFinder) -> list[dict[str, An
         named = {name: ran[name] for name in ("program", "node", "name", "source")}
         rows.append(named | {"kind": "", "actual": _actual(ran)})
     for row in rows:
-        row["nodes"] = nodes.find(key_of(row))
+        row["nodes"] = nodes.find(CallKey.of(row))
     return rows
 
 

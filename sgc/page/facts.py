@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sgc.page.drawing import Shown
+from sgc_ir.analysis.forecast import Range
 from sgc_ir.analysis.hints import CallHints, StreamHints, graph_hints
 from sgc_ir.graph import Program
 from sgc_ir.ops import Op
@@ -23,17 +24,11 @@ def known_facts(program: Program, shown: Sequence[Shown]) -> list[list[str]]:
         call = lives[owner].calls.get(node.id)
         if call is not None:
             if node.op is Op.GEN:
-                lines.append(f"A sample has {_range(call.fewest, call.most)} tokens.")
+                lines.append(f"A sample has {Range(call.fewest, call.most)} tokens.")
             lines += _readers(call.hints)
         stream = hints[owner].streams.get(node.id)
         found.append(lines if stream is None else [*lines, *_stream(stream)])
     return found
-
-
-def _range(low: int, high: int | None) -> str:
-    if high is None:
-        return f"{low:,} or more"
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _readers(hints: CallHints) -> Iterator[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 _COMPONENT = re.compile(r"([a-z]+)(\d+|\*)(?:\[(\d+|\*)\])?")
 
@@ -17,6 +18,11 @@ class CallKey:
     path: str
     name: str
     source: str
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> CallKey:
+        """The key of a node in `--stats` or in a forecast."""
+        return cls(row["program"], row["node"], row["name"], row.get("source") or "")
 
 
 class NodeFinder:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.browser import Opened
 
-from sgc.page.build import explain_page
+from sgc.page.build import MAX_FAILURES, explain_page
 from sgc.page.paths import CallKey, NodeFinder
 from sgc.page.timeline import Timeline
 from sgc.page.trace import TraceError, read_trace
@@ -242,3 +242,17 @@ def test_the_chart_counts_calls_at_once(browser: Any) -> None:
                 )
                 assert mean == pytest.approx(sum(overlaps) / step, abs=1e-9)
     page.close()
+
+
+def test_rows_with_failures_are_named_up_to_a_number_and_then_counted(
+    browser: Any, tmp_path: Path
+) -> None:
+    failures = {str(row): "list index out of range" for row in range(MAX_FAILURES + 5)}
+    page = tmp_path / "page.html"
+    page.write_text(explain_page(parse_program(GRAPH), RESULT | {"failures": failures}, [], {}))
+    opened = Opened(browser, page)
+    notes = opened.page.locator("#notes p").all_inner_texts()
+    opened.page.close()
+    assert len(notes) == MAX_FAILURES + 1
+    assert notes[0] == "row 0: list index out of range"
+    assert notes[-1] == "5 more rows with nodes that cannot be computed"

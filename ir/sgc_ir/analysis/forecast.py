@@ -39,6 +39,11 @@ class Range(NamedTuple):
         high = None if self.high is None or other.high is None else self.high + other.high
         return Range(self.low + other.low, high)
 
+    def __str__(self) -> str:
+        if self.high is None:
+            return f"{self.low:,} or more"
+        return f"{self.low:,}" if self.low == self.high else f"{self.low:,} to {self.high:,}"
+
     def holds(self, number: float) -> bool:
         return self.low <= number and (self.high is None or number <= self.high)
 

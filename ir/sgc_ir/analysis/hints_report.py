@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sgc_ir.analysis.call_bounds import call_bounds
+from sgc_ir.analysis.forecast import Range
 from sgc_ir.analysis.hints import CallHints, ForkHints, GraphHints, graph_hints
 from sgc_ir.analysis.needs import Amount
 from sgc_ir.analysis.needs_graph import Needs
@@ -61,8 +62,8 @@ class _Report:
 
     def _call(self, node: Node, path: str, hints: CallHints) -> Sequence[str]:
         fewest, most = call_bounds(node, self._defaults)
-        tokens = f"{fewest} or more" if most is None else _range(fewest, most)
-        return path, node.attrs["name"], tokens, _count(hints.readers), _use(hints)
+        tokens = Range(fewest, most)
+        return path, node.attrs["name"], str(tokens), _count(hints.readers), _use(hints)
 
 
 def _fork(node: Node, path: str, hints: GraphHints) -> Sequence[str]:
@@ -83,10 +84,6 @@ def _use(hints: CallHints) -> str:
     if hints.next_use is None:
         return "?"
     return f"{hints.next_use} tokens later" if hints.next_use else "at once"
-
-
-def _range(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low} to {high}"
 
 
 def _amount(amount: Amount) -> str:

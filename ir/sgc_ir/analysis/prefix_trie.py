@@ -30,11 +30,6 @@ class Place:
         self.made = False
         self.first = -1
 
-    @property
-    def fan_out(self) -> int:
-        """Ways on from here, the end of a prompt being one."""
-        return len(self.children) + bool(self.ended)
-
 
 class PrefixTrie:
     """All prompts of some calls."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -125,8 +125,3 @@ def each_graph(program: Program, name: str, change: GraphPass) -> tuple[Program,
     if all(graphs[key] is graph for key, graph in program.graphs.items()):
         return program, Report(name)
     return replace(program, graphs=graphs), Report(name, tuple(changes))
-
-
-def bodies_of(graph: Graph) -> Iterator[tuple[Node, Graph]]:
-    """The loops of a graph with their bodies, without those inside of bodies."""
-    return ((node, node.body) for node in graph.nodes if node.body is not None)

@@ -77,9 +77,11 @@ def _shown(node: Node) -> str:
 
 
 class _Needs:
-    """Attributes:
-    found: nodes of the main graph that are needed.
-    joined: Join -> the variables that are needed of it.
+    """What the declared outputs need.
+
+    Attributes:
+        found: nodes of the main graph that are needed.
+        joined: Join -> the variables that are needed of it.
     """
 
     def __init__(self, program: Program) -> None:
@@ -134,10 +136,9 @@ class _Needs:
                 self._add_operand(operand, name)
 
     def _add_partial(self) -> None:
-        """Expressions that may raise and read nothing that is left out."""
-        there: set[int] = (
-            set()
-        )  # values that cost no call; operands are earlier, so one walk will do
+        """Expressions that may raise and read nothing that is left out; operands are earlier, so
+        one walk will do."""
+        there: set[int] = set()  # values that cost no call
         for node in self._nodes:
             if node.op not in (Op.ARGUMENT, Op.VARIABLE, Op.EXPR) or node.appends:
                 continue

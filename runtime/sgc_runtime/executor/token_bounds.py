@@ -12,17 +12,12 @@ def call_bound(params: SamplingParams) -> int:
     return max(1, params.max_tokens * params.n) if params.choices is None else 1
 
 
-def program_bound(program: Program, defaults: SamplingParams) -> int | None:
-    """Tokens that all calls of one instance may generate; exact for a graph in which each call
-    runs once, None where the run decides how many calls or how many tokens there are. Calls on
-    paths that are not taken are counted until the run knows that they are not."""
-    return _graph_bound(program, program.graph, defaults, frozenset())
-
-
 def node_bound(
     program: Program, node: Node, defaults: SamplingParams, callers: frozenset[str] = frozenset()
 ) -> int | None:
-    """Tokens that the calls of one node may generate: a gen or select, a sub-program, a loop."""
+    """Tokens that the calls of one node may generate: a gen or select, a sub-program, a loop; None
+    where the run decides how many calls or how many tokens there are. Calls on paths that are not
+    taken are counted until the run knows that they are not."""
     if node.body is not None:
         return None
     if node.op is Op.SELECT:

@@ -16,9 +16,8 @@ function drawFigures() {
 }
 
 function drawNotes() {
-  for (const [row, why] of (data.failures || []).slice(0, 20)) $("notes").append(element("p", {}, `row ${row}: ${why}`));
-  const more = (data.failures || []).length - 20;
-  if (more > 0) $("notes").append(element("p", {}, `${more} more rows with nodes that cannot be computed`));
+  for (const [row, why] of data.failures || []) $("notes").append(element("p", {}, `row ${row}: ${why}`));
+  if (data.moreFailures) $("notes").append(element("p", {}, `${count(data.moreFailures)} more rows with nodes that cannot be computed`));
   if (data.unit === "words") $("notes").append(element("p", {}, "Counted in words, roles as ChatML; --model M counts that model's tokens."));
 }
 

@@ -24,8 +24,8 @@ const COLUMNS = isExplain ? [
   },
   {
     title: "hit rate",
-    text: (row) => (row.hit_rate ? bounds([row.hit_rate[0], row.hit_rate[row.hit_rate.length - 1]], percent) : ""),
-    order: (row) => ranRate(row) ?? (row.hit_rate ? row.hit_rate[row.hit_rate.length - 1] : -1),
+    text: (row) => (row.hit_rate ? bounds(row.hit_rate, percent) : ""),
+    order: (row) => ranRate(row) ?? (row.hit_rate ? row.hit_rate[1] : -1),
     ran: (row) => (ranRate(row) === null ? null : percent(ranRate(row))),
   },
   ...data.models.map((model) => ({

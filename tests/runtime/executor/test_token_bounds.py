@@ -8,10 +8,11 @@ import pytest
 from support.executor import GraphBuilder, program_of, run_graph
 
 from sgc_ir.graph import Program
+from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
 from sgc_runtime.backends.scripted import ScriptedBackend
 from sgc_runtime.executor.backend import Call, RunDefaults
-from sgc_runtime.executor.token_bounds import call_bound, program_bound
+from sgc_runtime.executor.token_bounds import call_bound, node_bound
 
 DEFAULTS = SamplingParams(max_tokens=100)
 
@@ -28,8 +29,14 @@ def branching() -> Program:
     return program_of(b.done())
 
 
-def test_a_graph_without_loops_has_an_exact_bound() -> None:
-    assert program_bound(branching(), DEFAULTS) == 7 + 2 * 6 + 100 + 1
+TOTAL = 7 + 2 * 6 + 100 + 1
+
+
+def test_nodes_of_a_graph_without_loops_have_exact_bounds() -> None:
+    program = branching()
+    bounds = [node_bound(program, node, DEFAULTS) for node in program.graph.nodes]
+    assert sum(bound or 0 for bound in bounds) == TOTAL
+    assert None not in bounds
 
 
 def test_what_the_run_decides_has_no_bound() -> None:
@@ -37,7 +44,9 @@ def test_what_the_run_decides_has_no_bound() -> None:
     limit = b.arg("limit")
     b.text("start")
     b.gen("a", max_tokens=limit)
-    assert program_bound(program_of(b.done()), DEFAULTS) is None
+    program = program_of(b.done())
+    (gen,) = (node for node in program.graph.nodes if node.op is Op.GEN)
+    assert node_bound(program, gen, DEFAULTS) is None
 
 
 @pytest.mark.parametrize(
@@ -72,11 +81,9 @@ def test_each_call_says_what_may_still_follow(monkeypatch: pytest.MonkeyPatch) -
     spy("select")
     state = run_graph(branching(), backend, defaults=RunDefaults(DEFAULTS))
     assert state.error() is None
-    total = program_bound(branching(), DEFAULTS)
-    assert total is not None
     # In the order of their issue each one's own bound has gone.
     bounds = [c.more_tokens for c in seen]
-    left = total
+    left = TOTAL
     for call, told in zip(seen, bounds, strict=True):
         left -= call_bound(call.params)
         assert told == left
