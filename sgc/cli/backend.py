@@ -69,21 +69,25 @@ class BackendSettings:
     )
 
 
-def make_backend(settings: BackendSettings, profile: bool = False) -> Backend:
+def make_backend(settings: BackendSettings, profile: bool = False, hints: bool = True) -> Backend:
     """The local engine, not loaded yet. Raises CommandError for values that have no meaning.
 
     Args:
         profile: keep where the time of its steps goes.
+        hints: make use of what calls say of those to come; without it no row pauses, and memory is
+            taken from the youngest where it runs out.
     """
     from sgc_runtime.backends.engine_backend import engine_backend
 
     try:
-        return engine_backend(**asdict(settings), profile=profile)
+        return engine_backend(**asdict(settings), profile=profile, hints=hints)
     except BackendError as error:
         raise CommandError(str(error)) from error
 
 
-def choose_backend(name: str | None, given: dict[str, Any], profile: bool = False) -> Backend:
+def choose_backend(
+    name: str | None, given: dict[str, Any], profile: bool = False, hints: bool = True
+) -> Backend:
     """The backend that the program's file has set with `sgc.set_default_backend`, unless flags
     ask for the local engine; else the local engine."""
     from sgc.default_backend import default_backend
@@ -91,7 +95,7 @@ def choose_backend(name: str | None, given: dict[str, Any], profile: bool = Fals
     preset = default_backend().backend
     if preset is not None and name is None and not given:
         return preset
-    return make_backend(BackendSettings(**given), profile)
+    return make_backend(BackendSettings(**given), profile, hints)
 
 
 def fetch(backend: Backend, quiet: bool) -> None:

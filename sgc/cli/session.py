@@ -138,7 +138,8 @@ def _backend(request: Request, merges: Merges | None) -> Backend:
         if request.profile:
             raise CommandError("--profile together with --replay", "drop one: no step is computed")
         return merging(replaying(request.replay, request.backend, request.engine), merges)
-    backend = choose_backend(request.backend, request.engine, request.profile)
+    hints = request.settings.get("hints", True)
+    backend = choose_backend(request.backend, request.engine, request.profile, hints)
     backend = merging(backend, merges)  # below the record, which holds the call of each row
     if request.record is None:
         return backend

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.cli import Sgc
+
+import sgc_runtime.backends.engine_backend as module
 
 TWO = """
 import sgc
@@ -51,3 +54,21 @@ def test_a_run_without_hints_gives_the_same(sgc_cli: Sgc, program: Path) -> None
     on, off = sgc_cli(*arguments), sgc_cli(*arguments, "--no-hints")
     assert (on.code, off.code) == (0, 0)
     assert on.out == off.out
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-hints"]])
+def test_the_engine_is_told_that_no_hints_come(
+    sgc_cli: Sgc, program: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    """Else it still lets rows pause, by bounds that nobody has told it."""
+    made: list[Any] = []
+
+    def make(**options: Any) -> Any:
+        made.append(engine_backend(**options))
+        return made[0]
+
+    engine_backend = module.engine_backend
+    monkeypatch.setattr(module, "engine_backend", make)
+    ran = sgc_cli("run", f"{program}:plain", "--arg=q=why?", "--backend=local", "--quiet", *flags)
+    assert ran.code == 0
+    assert made[0].takes_hints == (not flags)
