@@ -294,7 +294,11 @@ class _Frame:
         return [line.branch(f"{path}[{i}]") for i in range(width)]
 
     def _get_fork_item(self, node: Node) -> Any:
-        return self.operand(node.attrs["fork"])[self.operand(node.attrs["index"])]
+        index = self.operand(node.attrs["index"])
+        if isinstance(index, Bad):
+            return Line("", error=index)
+        refs = (node.attrs["fork"], *node.attrs.get("more", ()))
+        return [branch for ref in refs for branch in self.operand(ref)][index]
 
     def _join(self, node: Node) -> Any:
         branches: list[Line] = self.operand(node.attrs["fork"])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+
+from support.random_choices import choose
 
 from sgc_ir.graph import (
     MISSING,
@@ -77,6 +80,20 @@ class Maker:
     def stream(self, scope: Scope) -> int:
         return self.draw.choice(scope.streams)
 
+    def inside(self, scope: Scope, streams: list[int]) -> Scope:
+        """The same place, with other streams to write in."""
+        return Scope(scope.token, list(scope.values), streams, scope.forks)
+
+    def order(self, scope: Scope, number: int) -> Ref:
+        """The numbers below `number`, in an order that is known at run time."""
+        start = self.add(Op.EXPR, scope, fn="text", args=(self.value(scope),))
+        length = self.add(Op.EXPR, scope, fn="len", args=(start,))
+        keys = []
+        for i in range(number):
+            mixed = self.add(Op.EXPR, scope, fn="*", args=(length, 2 * i + 1))
+            keys.append(self.add(Op.EXPR, scope, fn="%", args=(mixed, 5)))
+        return self.add(Op.EXPR, scope, fn="argsort", args=(tuple(keys),))
+
     def condition(self, scope: Scope) -> Any:
         value = self.add(Op.EXPR, scope, fn="text", args=(self.value(scope),))
         if self.draw.random() < 0.3:
@@ -102,7 +119,7 @@ class Maker:
         plain.append(self.read)
         nested = [self.branch, self.branch, self.branch, self.loop, self.sub_program]
         if scope.forks:
-            nested += [self.fork, self.family]
+            nested += [self.fork, self.family, partial(choose, self)]
         act = self.draw.choice(plain if depth <= 0 else plain + nested)
         return act(scope, depth) is not False
 

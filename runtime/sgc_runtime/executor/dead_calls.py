@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sgc_ir.graph import ROOT_STREAM, Node, forks_of
 from sgc_ir.ops import Op
+from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.frame import Frame
 from sgc_runtime.executor.gate import Branch, Family
 from sgc_runtime.executor.lifetimes import GraphLives, Life
@@ -20,41 +22,50 @@ def note_dead(frame: Frame, node: Node, lives: GraphLives, known: Callable[[int]
         known: gives the value of a node as far as it is known.
     """
     if node.id in lives.calls:
-        life = _life_at(frame, node.stream, known)
-        if life is not None:
-            life.less()
+        _at_life(frame, node.stream, known, Life.less)
     elif "more" in node.attrs:
         for fork in forks_of(node):
-            _close(life_of(known(fork)))
+            _at_life(frame, fork, known, _close)
     elif node.body is not None:
         inner = frame.run.lives[id(node.body)]
         if inner.root != (0, 0):
-            _close(_life_at(frame, node.stream, known))
+            _at_life(frame, node.stream, known, _close)
         for name in inner.captured:
-            _close(_life_at(frame, node.attrs["captures"][name].node, known))
+            _at_life(frame, node.attrs["captures"][name].node, known, _close)
 
 
-def _close(life: Life | None) -> None:
-    if life is not None:
-        life.more(0, -1)
+def _close(life: Life) -> None:
+    life.more(0, -1)
 
 
-def _life_at(frame: Frame, at: int, known: Callable[[int], Any]) -> Life | None:
-    """The life of a stream, or of the nearest one around it that was opened."""
+def _at_life(
+    frame: Frame, at: int, known: Callable[[int], Any], note: Callable[[Life], None]
+) -> None:
+    """Note something of the life of a stream, or of the nearest one around it that was opened."""
     nodes = frame.plan.graph.nodes
     while at != ROOT_STREAM:
-        node, found = nodes[at], life_of(known(at))
+        node, value = nodes[at], known(at)
+        found = life_of(value)
         if found is not None:
-            return found
-        if "more" in node.attrs:
-            return None  # nobody has counted its calls
+            note(found)
+            return
+        if "more" in node.attrs:  # what is around it learns of its calls when it is chosen
+            if type(value) is Branch:
+                value.stream.then(partial(_note_chosen, note))
+            return
         if node.op is Op.GET_FORK_ITEM:
             at = node.attrs["fork"].node
         elif node.op is Op.FORK:
             at = node.stream
         else:
-            return None
-    return frame.root.core.life
+            return
+    if frame.root.core.life is not None:
+        note(frame.root.core.life)
+
+
+def _note_chosen(note: Callable[[Life], None], chosen: Cell) -> None:
+    if chosen.error is None and chosen.value.core.life is not None:
+        note(chosen.value.core.life)
 
 
 def life_of(value: Any) -> Life | None:

@@ -121,7 +121,7 @@ class GraphLives:
         """A branch of several forks is known; `parent` forked it, `among` are what all of them
         forked from, each of which had to reckon with it."""
         found = self._hints.streams[stream]
-        parent.more(found.calls, found.open)
+        parent.more(found.calls, found.open - (not found.alone))
         for life in among:
             life.more(0, -1)
 
