@@ -5,29 +5,27 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from types import CodeType
 from typing import Any
 
+from sgc.breaks.bound import BoundRegion
+from sgc.breaks.kept import Sites
 from sgc.breaks.leave import Leaving
 from sgc.breaks.pieces import PieceMaker, Pieces, Statement
-from sgc.breaks.region import TracedRegion
 from sgc.breaks.region_body import RegionBody
+from sgc.breaks.region_maker import RegionMaker
 from sgc.trace.emit import BREAK, CONTINUE, RETURN_SLOT
 from sgc.trace.env import Env
-from sgc.trace.refusal import Refusal
-from sgc_ir.graph import Program
-from sgc_ir.ops import Op
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.region_run import RegionRun
-
-_BOOKKEEPING = (Op.ARGUMENT, Op.RETURN, Op.MERGE)
 
 
 class MixedCall:
     """One call of a program's function."""
 
-    def __init__(self, body: RegionBody, pieces: Pieces, slots: dict[str, Any]) -> None:
+    def __init__(
+        self, body: RegionBody, pieces: Pieces, sites: Sites, slots: dict[str, Any]
+    ) -> None:
         self._body, self._pieces = body, pieces
         self._trace = body.trace
         self._env = Env(slots, body.trace.log)
@@ -35,6 +33,7 @@ class MixedCall:
         self._made: dict[int, Callable[..., Any]] = {}
         self._loops: list[ast.stmt] = []
         self._log = body.log
+        self._regions = RegionMaker(body, pieces, sites, self._env, self._call)
 
     def run(self) -> Any:
         """The return value."""
@@ -77,113 +76,40 @@ class MixedCall:
     def _region(self, statements: Sequence[Statement]) -> tuple[int, Any, Exception | None]:
         """Run what of the statements is compiled: their number, the flow code, and what was raised
         while the next one was traced."""
-        pieces, trace = self._pieces, self._trace
-        trace.calls_programs = not self._body.asks_handles
-        trace.care(self._body.takes_errors > 0)
-        self._body.regions.wait()
-        traced = TracedRegion(self._body, trace, pieces.function, self._env, statements[0].place)
-        self._body.regions.is_tracing = True
-        try:
-            failure = self._trace_some(traced, statements, len(statements))
-            if not self._close(traced, statements):
-                failure = None
-        finally:
-            self._body.regions.is_tracing = False
-            traced.leave()
-        code = self._run(traced)
-        return traced.taken, code, failure
+        region, failure = self._regions.region(statements, bool(self._loops))
+        return region.code.taken, self._run(region), failure
 
-    def _trace_some(
-        self, traced: TracedRegion, statements: Sequence[Statement], limit: int
-    ) -> Exception | None:
-        for statement in statements[:limit]:
-            if statement.refused is not None:
-                break
-            failure = self._attempt(traced, statement)
-            if isinstance(failure, Refusal):
-                statement.refused = failure
-                break
-            if failure is not None or traced.code:
-                return failure
-        return None
-
-    def _attempt(self, traced: TracedRegion, statement: Statement) -> Exception | Refusal | None:
-        node = statement.node
-        if isinstance(node, ast.FunctionDef) and not node.decorator_list:
-            return traced.attempt(lambda: self._define(statement))
-        try:
-            code = statement.traced()
-        except Refusal as refusal:
-            return refusal
-        return traced.attempt(lambda: self._call(code))
-
-    def _define(self, statement: Statement) -> None:
-        """A local function, in both forms."""
-        name = statement.node.name  # type: ignore[attr-defined]
-        twin = self._call(statement.twin())
-        self._call(statement.native())
-        native = self._env[name]
-        twin.__defaults__, twin.__kwdefaults__ = native.__defaults__, native.__kwdefaults__
-        self._trace.twins[id(native)] = (native, twin)
-
-    def _close(self, traced: TracedRegion, statements: Sequence[Statement]) -> bool:
-        """End the region, without its last statements where Python could not go on with it: the
-        first of these is refused. Gives whether all of them are in it."""
-        found: Refusal | None = None
-        while True:
-            try:
-                traced.close(partial(self._is_read, statements[: traced.taken]))
-                break
-            except Refusal as refusal:
-                if traced.taken == 0:
-                    raise
-                found, taken = refusal, traced.taken - 1
-                traced.restart()
-                self._trace_some(traced, statements, taken)
-        if found is not None:
-            statements[traced.taken].refused = found
-        return found is None
-
-    def _is_read(self, inside: Sequence[Statement], name: str) -> bool:
-        """Whether a local may be read by what follows the statements of a region."""
-        lines = self._pieces.reads.get(name, ())
-        if self._loops or not inside:
-            return bool(lines)
-        first, last = inside[0].node.lineno, inside[-1].node.end_lineno or 0
-        return any(not first <= line <= last for line in lines)
-
-    def _run(self, traced: TracedRegion) -> Any:
+    def _run(self, region: BoundRegion) -> Any:
         """Run the region in the row; gives the flow code with which it was left."""
-        if traced.is_empty:
-            leaving = Leaving(self._body, traced, None, traced.how)
+        regions = self._body.regions
+        if region.code.program is None:
+            leaving = Leaving(self._body, region, None, region.code.how)
             if leaving.changes_streams:
-                self._body.regions.settle(leaving.put_streams)
+                regions.settle(leaving.put_streams)
             leaving.put_containers()
-            return traced.how or None
-        program = traced.program()
-        leaving, code = self._body.regions.of_region(lambda: self._start(traced, program))
+            return region.code.how or None
+        leaving, code = regions.of_region(lambda: self._start(region))
         leaving.put_containers()
         return code or None
 
-    def _start(self, traced: TracedRegion, program: Program) -> Cell:
-        body, done = self._body, Cell()
+    def _start(self, region: BoundRegion) -> Cell:
+        body, found, done = self._body, region.code, Cell()
         order = body.stream.scope.order()
-        run = RegionRun(program, body.stream, traced.world.params, order, self._trace.used)
+        run = RegionRun(found.executable, body.stream, region.params, order, self._trace.used)
 
         def ended(cell: Cell) -> None:
             if cell.error is not None:
                 done.fail(cell.error)
                 return
-            code = run.operand(traced.how)
+            code = run.operand(found.how)
             there = Cell()
             there.then(lambda _: left(code))
-            run.when_there(traced.ends[code].needed, there)
+            run.when_there(region.ends[code].needed, there)
 
         def left(code: int) -> None:
-            leaving = Leaving(body, traced, run, code)
+            leaving = Leaving(body, region, run, code)
             leaving.put_streams()
-            nodes = sum(node.op not in _BOOKKEEPING for node in program.walk())
-            self._log.count(compiled=nodes - run.frame.dead)
+            self._log.count(compiled=found.num_nodes - run.frame.dead)
             done.set((leaving, code))
 
         run.start().then(ended)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sgc.breaks.bound import BoundRegion
 from sgc.breaks.exits import Ended, StreamEnd
 from sgc.breaks.handles import RegionHandle
-from sgc.breaks.region import TracedRegion
 from sgc.breaks.world import changed_item
 from sgc.lang.body import Body
 from sgc.lang.forks import ForkGroup
@@ -30,17 +30,17 @@ from sgc_runtime.executor.stream import Stream
 class Leaving:
     """One way out of a region that has run; `run` is None for one without nodes."""
 
-    def __init__(self, body: Body, traced: TracedRegion, run: RegionRun | None, code: int) -> None:
-        self._body, self._traced, self._run = body, traced, run
-        self._ended: Ended = traced.ends[code]
-        self._live = dict(traced.world.live)
+    def __init__(self, body: Body, region: BoundRegion, run: RegionRun | None, code: int) -> None:
+        self._body, self._region, self._run = body, region, run
+        self._ended: Ended = region.ends[code]
+        self._live = region.live
         self._ends = sorted(self._ended.streams, key=lambda end: not end.stream.is_moved)
-        self._streams = {id(traced): live for traced, live in traced.world.streams}
+        self._streams = {id(traced): live for traced, live in region.streams}
 
     @property
     def changes_streams(self) -> bool:
         """Whether a region without nodes has set variables."""
-        before = self._traced.world.variables
+        before = self._region.code.before
         return any(
             len(end.variables) != len(before.get(id(end.stream), ()))
             or any(before[id(end.stream)].get(n) is not e for n, e in end.variables.items())
@@ -106,8 +106,7 @@ class Leaving:
     def _raw(self, node: int) -> Any:
         if self._run is not None:
             return self._run.raw(node)
-        params, nodes = self._traced.world.params, self._traced.region.nodes
-        return params[nodes[node].attrs["name"]]
+        return self._region.params[self._region.code.arguments[node]]
 
     def _operand(self, count: Any) -> Any:
         return count if self._run is None else self._run.operand(count)
@@ -151,15 +150,16 @@ class Leaving:
         return self._run.value(symbol.node)
 
     def _object(self, value: Any) -> Any:
+        found = self._live.get(id(value))
+        if found is not None:
+            return found[1]
         kind = type(value)
         if kind is Symbol:
             return self._symbol(value)
         if kind is Maybe:
             return self._symbol(value.value)
         if kind in (TracedState, StaticForks, TracedHandle):
-            found = self._live.get(id(value))
-            if found is None:
-                found = self._live[id(value)] = (value, self._made(value))
+            found = self._live[id(value)] = (value, self._made(value))
             return found[1]
         return value
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sgc.breaks.call import MixedCall
+from sgc.breaks.kept import Sites
 from sgc.breaks.pieces import NotSplit, Pieces
 from sgc.breaks.region_body import RegionBody
 from sgc.breaks.report import BreakLog
@@ -25,6 +26,7 @@ class MixedPrograms:
 
     def __init__(self) -> None:
         self.log = BreakLog()
+        self.sites = Sites()
         self._pieces: dict[int, tuple[ProgramSpec, Pieces | None]] = {}
 
     def pieces(self, spec: ProgramSpec) -> Pieces | None:
@@ -81,4 +83,4 @@ class MixedBody(RegionBody):
         receiver = getattr(spec.fn, "__self__", None)
         first = [state] if receiver is None else [receiver, state]
         slots = {**dict(zip(pieces.parameters, first, strict=False)), **values}
-        return MixedCall(self, pieces, slots).run()
+        return MixedCall(self, pieces, self.programs.sites, slots).run()

@@ -9,6 +9,7 @@ from functools import cached_property
 from types import CodeType, FunctionType
 from typing import Any
 
+from sgc.breaks.names import names_in
 from sgc.breaks.native_form import ENV, NativeForm, NotSplit
 from sgc.lang.function import ProgramSpec
 from sgc.lang.source import source_at
@@ -52,6 +53,11 @@ class Statement:
     @property
     def place(self) -> Source:
         return source_at(self.pieces.file, self.node.lineno)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All names and attributes in it."""
+        return names_in(self.node)
 
     @cached_property
     def blocks(self) -> dict[str, list[Statement]]:

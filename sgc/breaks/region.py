@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sgc.breaks.bound import BoundRegion, RegionCode
 from sgc.breaks.exits import Ended, Ending, check_kept
 from sgc.breaks.live_trace import LiveDriver, LiveTrace
 from sgc.breaks.recording import Recording
+from sgc.breaks.scene import Scene
 from sgc.breaks.world import World
 from sgc.lang.body import Body
 from sgc.trace.emit import RETURN
@@ -30,13 +32,16 @@ class TracedRegion(Recording):
         is_empty: of a closed region, whether nothing is left to a run.
     """
 
-    def __init__(self, body: Body, trace: LiveTrace, fn: Any, env: Env, place: Source) -> None:
+    def __init__(
+        self, body: Body, trace: LiveTrace, fn: Any, env: Env, place: Source, scene: Scene
+    ) -> None:
         trace.begin_region()
         super().__init__(trace, Region(trace, trace.main, place), fn, env)
+        self.trace: LiveTrace = trace
         self.ends: dict[int, Ended] = {}
         self.how: Any = 0
         self.is_empty = True
-        self.world = World(body, trace, self.region)
+        self.world = World(body, trace, self.region, scene)
         self.world.enter(env, reach_of_function(fn))
         self._first = len(self.region.nodes)
         self.begin(self.world.root(), LiveDriver(trace, body.bridge))
@@ -45,6 +50,11 @@ class TracedRegion(Recording):
         """Forget all statements."""
         super().restart()
         self.ends, self.how = {}, 0
+
+    def abandon(self) -> None:
+        """Leave the row as it was."""
+        self.restart()
+        self.world.leave()
 
     def check(self, written: Contents) -> None:
         """Refuse a local that only means something while it is traced."""
@@ -88,7 +98,16 @@ class TracedRegion(Recording):
         attrs = {"values": tuple(codes), "tokens": pairs}
         return Ref(self.region.add(Op.MERGE, attrs, -1, self.region.place))
 
-    def program(self) -> Program:
+    def bound(self) -> BoundRegion:
+        """The closed region in its row."""
+        world, nodes = self.world, self.region.nodes
+        program = None if self.is_empty else self._program()
+        names = {n.id: n.attrs["name"] for n in nodes if n.op is Op.ARGUMENT}
+        tools = dict(self.trace.used)
+        code = RegionCode(program, self.how, self.taken, names, world.variables, tools)
+        return BoundRegion(code, self.ends, world.params, dict(world.live), world.streams)
+
+    def _program(self) -> Program:
         """The region as a program of its own."""
         trace, name = self.trace, self.region.name
         graph = Graph(name, tuple(self.region.params), tuple(self.region.nodes), self.region.place)

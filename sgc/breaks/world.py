@@ -11,6 +11,7 @@ from typing import Any
 
 from sgc.breaks.handles import RegionHandle
 from sgc.breaks.live_trace import LiveTrace
+from sgc.breaks.scene import LIVE, SCALARS, Scene
 from sgc.lang.body import Body
 from sgc.lang.forks import ForkGroup
 from sgc.lang.state import ProgramState
@@ -19,7 +20,7 @@ from sgc.trace.counts import Count
 from sgc.trace.entries import Written
 from sgc.trace.env import Env
 from sgc.trace.forks import StaticForks
-from sgc.trace.form import UNKNOWN, Form
+from sgc.trace.form import STR, UNKNOWN, Form, form_of_constant
 from sgc.trace.handle import TracedHandle
 from sgc.trace.region import Region
 from sgc.trace.snapshot import contents
@@ -32,30 +33,34 @@ from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.region_run import family_of
 from sgc_runtime.executor.stream import Stream
 
-_LIVE = (ProgramState, ForkGroup, RegionHandle)
 _KINDS = ("g", "f", "c")
-_SCALARS = {str: Form("str"), int: Form("int"), float: Form("num"), bool: Form("bool")}
+_FORMS: dict[type | None, Form] = {kind: form_of_constant(kind()) for kind in SCALARS}
 
 
 class World:
     """Attributes:
     params: name -> what the region's graph is given.
+    sources: name -> what of the row that is: a stream, a fork, a handle, a variable, or the name
+        of a local.
     live: id of an object of the tracer -> (it, what it stands for).
     streams: the tracer's streams, with those that they stand for.
     before: containers that there were, by id, with their contents.
     variables: what the tracer's streams held, by their ids.
     swapped: those that hold objects of the tracer instead, by id.
+    entered: the locals with which tracing begins.
     """
 
-    def __init__(self, body: Body, trace: LiveTrace, region: Region) -> None:
+    def __init__(self, body: Body, trace: LiveTrace, region: Region, scene: Scene) -> None:
         self.params: dict[str, Any] = {}
+        self.sources: dict[str, Any] = {}
+        self.entered: dict[str, Any] = {}
         self.live: dict[int, tuple[Any, Any]] = {}
         self.variables: dict[int, dict[str, Written]] = {}
         self.swapped: dict[int, Any] = {}
         self.before: dict[int, tuple[Any, Any]] = {}
         self.streams: list[tuple[TracedStream, Stream]] = []
         self._items: set[int] | None = None
-        self._body, self._trace, self._region = body, trace, region
+        self._body, self._trace, self._region, self._scene = body, trace, region, scene
         self._traced: dict[int, tuple[Any, Any]] = {}  # by the id of the live object
         self._stream_of: dict[int, TracedStream] = {}  # by the id of the live stream
         self._pendings: dict[int, tuple[Pending, Written]] = {}
@@ -72,7 +77,14 @@ class World:
                 self.swapped[id(container)] = container
         self.before |= shared
         self._trace.log.shared = shared.keys()
+        self._read_texts(env)
+        self.entered = dict(env.slots)
         self._read_streams()
+
+    def leave(self) -> None:
+        """Put everything back, where tracing has come to nothing."""
+        for key in self.swapped:
+            put_content(*self.before[key])
 
     def was_there(self, value: Any) -> bool:
         """Whether an object stood in a container when the region began."""
@@ -88,7 +100,7 @@ class World:
     # -- live -> traced
 
     def _change(self, value: Any) -> Any:
-        if not isinstance(value, _LIVE):
+        if not isinstance(value, LIVE):
             return value
         found = self._traced.get(id(value))
         if found is None:
@@ -103,7 +115,7 @@ class World:
         if isinstance(value, ForkGroup):
             return self._forks(value)
         assert isinstance(value, RegionHandle), "one of the kinds that regions know"
-        symbol = self._argument(value.handle, Form("handle", target=value.callee))
+        symbol = self._argument(value, Form("handle", target=value.callee))
         return TracedHandle(self._trace, symbol)
 
     def _state(self, value: ProgramState) -> Any:
@@ -130,8 +142,7 @@ class World:
 
     def _forks(self, group: ForkGroup) -> StaticForks:
         parent = self._change(group._parent)
-        streams = [branch._stream for branch in group._branches]
-        fork = self._argument(family_of(streams)).node
+        fork = self._argument(group).node
         branches = []
         for index, branch in enumerate(group._branches):
             attrs = {"fork": Ref(fork), "index": index}
@@ -152,10 +163,19 @@ class World:
         self.streams.append((stream, live))
         return stream
 
-    def _argument(self, value: Any, form: Form = UNKNOWN) -> Symbol:
+    def _argument(self, source: Any, form: Form = UNKNOWN, text: str | None = None) -> Symbol:
         name = f"live{len(self.params)}"
-        self.params[name] = value
+        self.sources[name] = source
+        self.params[name] = given(source) if text is None else text
         return self._region.argument(Param(name), form)
+
+    def _read_texts(self, env: Env) -> None:
+        """Make strings that differ between rows run-time values."""
+        for name in self._scene.texts:
+            text = env.slots[name]
+            symbol = env.slots[name] = self._argument(name, STR, text)
+            self.live[id(symbol)] = (symbol, text)
+            self.swapped[id(env)] = env
 
     def _read_streams(self) -> None:
         for stream, live in self.streams:
@@ -170,13 +190,25 @@ class World:
     def _entry(self, pending: Pending) -> Written:
         found = self._pendings.get(id(pending))
         if found is None:
-            cell = pending.value
-            form = _SCALARS.get(type(cell.value), UNKNOWN) if cell.done else UNKNOWN
+            form = _FORMS.get(self._kind(pending), UNKNOWN)
             symbol = self._argument(pending, form)
             self._region.writers.add(symbol.node)
             entry = Written(self._region, symbol.node, form)
             found = self._pendings[id(pending)] = (pending, entry)
         return found[1]
+
+    def _kind(self, pending: Pending) -> type | None:
+        """The type of a variable's value, as the key of the region has it."""
+        if self._scene.has(pending):
+            return self._scene.kinds[id(pending)]
+        return type(pending.value.value) if pending.value.done else None
+
+
+def given(source: Any) -> Any:
+    """What a region's graph is given for a stream, fork, handle or variable of the row."""
+    if isinstance(source, ForkGroup):
+        return family_of([branch._stream for branch in source._branches])
+    return source.handle if isinstance(source, RegionHandle) else source
 
 
 def mapped(content: Any, change: Callable[[Any], Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from sgc_ir.graph import Graph, Program, Ref
+from sgc_ir.graph import Ref
 from sgc_runtime.executor.cell import Cell, as_cell, fill, gather, pending_cells
 from sgc_runtime.executor.effects import EffectChain
 from sgc_runtime.executor.executable import Executable
@@ -20,7 +20,7 @@ from sgc_runtime.executor.tools import Tool
 
 
 class RegionRun:
-    """One run of the main graph of `program` in stream `root`; parameters may be plain values,
+    """One run of the main graph of a program in stream `root`; parameters may be plain values,
     Pendings, Streams, Families and handles. Event-loop thread only, but for `value` at the end.
 
     Branches that it opens stay open.
@@ -28,14 +28,13 @@ class RegionRun:
 
     def __init__(
         self,
-        program: Program,
+        executable: Executable,
         root: Stream,
         params: Mapping[str, Any],
         order: Order,
         tools: Mapping[str, Tool],
     ) -> None:
-        graph: Graph = program.graph
-        executable = Executable(program)
+        graph = executable.program.graph
         run = GraphRun(executable, tools, handlers_of(executable), {})
         self._chain = EffectChain()
         self.frame: Frame = make_frame(run, graph, root, params, order, self._chain, carried={})

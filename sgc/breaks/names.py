@@ -1,0 +1,53 @@
+"""The names in a statement, and what these lead to outside of the row."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
+from typing import Any
+
+_NAMED = ("id", "attr", "name", "asname", "arg", "rest")
+
+
+def names_in(statement: ast.AST) -> frozenset[str]:
+    """All names and attributes that stand in a statement, whatever they are."""
+    found: set[str] = set()
+    for node in ast.walk(statement):
+        for field in _NAMED:
+            name = getattr(node, field, None)
+            if isinstance(name, str):
+                found.add(name.partition(".")[0])
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            found.update(node.names)
+    return frozenset(found)
+
+
+def roots(function: FunctionType, names: frozenset[str]) -> list[Any]:
+    """Each name with what it is among the globals, built-ins and closures of a function, and in
+    the modules found there."""
+    found: list[Any] = []
+    seen: set[int] = set()
+    todo = list(_spaces(function))
+    while todo:
+        space = todo.pop()
+        for name in sorted(names & space.keys()):
+            value = space[name]
+            found += (name, value)
+            if isinstance(value, ModuleType) and id(value) not in seen:
+                seen.add(id(value))
+                todo.append(vars(value))
+    return found
+
+
+def _spaces(function: FunctionType) -> Iterator[dict[str, Any]]:
+    yield function.__globals__
+    yield vars(builtins)
+    cells: dict[str, Any] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            cells[name] = cell.cell_contents
+        except ValueError:  # not set yet
+            continue
+    yield cells
