@@ -270,6 +270,8 @@ def _set(kind: Any) -> Handler:
 def _dict(trace: Trace, *values: Any, **entries: Any) -> Any:
     if values and isinstance(values[0], dict):
         return dict(*values, **entries)
+    if values and not entries and type(values[0]) is Symbol and values[0].form.kind in ("", "dict"):
+        return of_pairs(trace, values[0])  # the run knows whether it is a dict or a list of pairs
     items = trace.runtime.listed(values[0]) if values else []
     if holds_spread(items) and not entries:
         return of_pairs(trace, items)

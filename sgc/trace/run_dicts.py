@@ -63,9 +63,9 @@ def _check_stored(trace: Trace, value: dict[Any, Any], new: Any) -> None:
             )
 
 
-def of_pairs(trace: Trace, pairs: list[Any]) -> dict[Any, Any]:
+def of_pairs(trace: Trace, pairs: list[Any] | Symbol) -> dict[Any, Any]:
     """`dict(pairs)`, where some of the keys, or how many there are, only the run knows."""
-    for pair in pairs:
+    for pair in pairs if type(pairs) is list else ():
         if type(pair) is tuple and len(pair) == 2:
             _check_stored(trace, {}, pair[1])
     made = trace.expr("dict_of_pairs", pairs)

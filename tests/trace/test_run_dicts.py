@@ -12,7 +12,10 @@ from support.paths import assert_equal_on_paths
 import sgc
 
 PROGRAMS: list[Callable[..., Any]] = []
-ROWS = ({"q": "q", "xs": ["a", "b", "yes"]}, {"q": "", "xs": []})
+ROWS = (
+    {"q": "q", "xs": ["a", "b", "yes"], "made": {"ab": 1, "cd": [2]}, "pairs": [["x", 1]]},
+    {"q": "", "xs": [], "made": {}, "pairs": {"xy": 1}},
+)
 
 
 def case(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -161,6 +164,15 @@ def filled_before_and_in_a_loop(s, xs: list[str]):
         else:
             d[x] = d.get("yes", 5)
     return d
+
+
+@case
+def copies(s, q: str, made: dict[str, Any], pairs: Any):
+    s += q + sgc.gen("v", max_tokens=1)
+    meta = dict(s.meta("v"))
+    d = dict(made)
+    d[q] = s["v"]
+    return d, dict(pairs), meta["finish_reason"], dict(d), made
 
 
 def dict_of(d):
