@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.tokenizer import KINDS, build_pair
 
 import sgc
 from benchmarks.common.simulated_engine import SimulatedBackend, drive
@@ -20,7 +21,6 @@ from sgc_runtime.engine.turns import bound
 from sgc_runtime.executor.loop import run_sync
 from sgc_runtime.executor.seeds import node_seed
 from sgc_runtime.tokenizer.tokenizer import Tokenizer
-from tests.support.tokenizer import KINDS, build_pair
 
 HEAD = "answer the question: what is the capital of France? Paris is the capital of France. "
 COLD = "naïve café " * 12

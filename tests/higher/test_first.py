@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tracer import reply
 
 import sgc
 from sgc.testing import ScriptedBackend
 from sgc_ir.codec import decode, encode
 from sgc_ir.text import parse_program, print_program
-from tests.support.tracer import reply
 
 MODES = pytest.mark.parametrize("mode", ["interpreted", "compiled"])
 SLOW_S = 20.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.tracer import assert_equal, reply
 
 import sgc
 from sgc.testing import ScriptedBackend
-from tests.support.tracer import assert_equal, reply
 
 
 @sgc.function

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tracer import assert_equal
 
 import sgc
-from tests.support.tracer import assert_equal
 
 STEPS = ("map", "reduce", "best_program", "best_function", "retry", "vote", "first", "if", "say")
 ITEMS = st.lists(st.sampled_from(["a", "bb", "c", "FAIL"]), max_size=3)

@@ -49,8 +49,10 @@ def _is_decided(node: Node) -> bool:
 
 
 class _Walk:
-    """Attributes:
-    is_possible: whether all that must name a node still does.
+    """Goes through a graph and notes what stands for each token.
+
+    Attributes:
+        is_possible: whether all that must name a node still does.
     """
 
     def __init__(self, graph: Graph) -> None:

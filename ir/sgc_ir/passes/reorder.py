@@ -45,8 +45,8 @@ class Motion:
     """What moves in one segment.
 
     Attributes:
-        blocks: the blocks that move, in order. kept: (block, why it stays) of the first that
-            does not.
+        blocks: the blocks that move, in order.
+        kept: (block, why it stays) of the first that does not.
         target: position in the segment's text in front of which they come.
     """
 
