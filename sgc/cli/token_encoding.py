@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sgc_ir.analysis.encoding import Scored
 from sgc_runtime.executor.backend import Text
+from sgc_runtime.tokenizer.borders import BLANKS
 
 if TYPE_CHECKING:
     from sgc_ir.analysis.encoding import Encoding
@@ -41,11 +44,35 @@ class TokenizerEncoding:
         self._controls = re.compile(f"({'|'.join(texts)})" if texts else "((?!))")
 
     def encode(self, text: str, start: bool) -> list[int]:
+        return self._ids(self._pieces(text), start)
+
+    def scored(self, text: str, choices: tuple[str, ...], start: bool) -> Scored:
+        """As the engine's `plan_choices`: blanks that end the text belong to the choices."""
+        pieces, blanks = self._pieces(text), ""
+        if pieces and not pieces[-1].control:
+            last = pieces.pop().text
+            kept = last.rstrip(BLANKS.decode())
+            blanks = last[len(kept) :]
+            pieces += [Text(kept)] if kept else []
+        ids = self._ids(pieces, start)
+        joined = [self._ids([*pieces, Text(blanks + choice)], start) for choice in choices]
+        count = min(_common(ids, other) for other in joined)
+        lengths = [len(other) - count for other in joined]
+        return Scored(ids[:count], min(lengths), max(lengths))
+
+    def _pieces(self, text: str) -> list[Text]:
         parts = self._controls.split(text)
-        pieces = [Text(part, bool(i % 2)) for i, part in enumerate(parts) if part]
+        return [Text(part, bool(i % 2)) for i, part in enumerate(parts) if part]
+
+    def _ids(self, pieces: Sequence[Text], start: bool) -> list[int]:
         ids = self._tokenizer.encode_pieces(pieces, start=start)
         bos = self._tokenizer.bos_id
         return [bos, *ids] if start and bos is not None and ids[:1] != [bos] else ids
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def counting(model: str | None) -> Counting:

@@ -94,7 +94,13 @@ def _call(
         condition=condition,
         repeats=frame.repeats,
         after=waits,
+        choices=_choices(attrs.get("choices")),
     )
+
+
+def _choices(given: Any) -> tuple[str, ...] | None:
+    listed = isinstance(given, list | tuple) and all(type(choice) is str for choice in given)
+    return tuple(given) if listed and given and not is_open(given) else None
 
 
 def _value(follower: Following, call: KnownCall, attrs: dict[str, Any]) -> Any:

@@ -8,24 +8,21 @@ tokens as when it was made; so token counts may be off by a few at such borders.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
+from sgc_ir.analysis.call_keys import keyed_calls
 from sgc_ir.analysis.encoding import Encoding, Remembered
 from sgc_ir.analysis.follow import follow
-from sgc_ir.analysis.known_calls import Instance, KnownCall, Setting
+from sgc_ir.analysis.known_calls import Instance, KnownCall, NodeKey, Setting
 from sgc_ir.analysis.known_stream import Renderer
 from sgc_ir.analysis.plan import plan_rows, row_facts
 from sgc_ir.analysis.prefix_trie import Item, Place, PrefixTrie, computed_tokens, path
 from sgc_ir.analysis.spans import Span
 from sgc_ir.graph import Program
 from sgc_ir.params import SamplingParams
-
-_INDEX = re.compile(r"\[\d+\]")
-NodeKey = tuple[str, str, str]  # program, path with `*` for indexes, variable
 
 
 class Range(NamedTuple):
@@ -140,6 +137,7 @@ def forecast(
 class _Keyed:
     call: KnownCall
     key: list[Item]
+    output: Span
     place: Place | None = None
 
 
@@ -150,10 +148,10 @@ class _Sums:
     nodes: dict[NodeKey, NodeForecast] = field(default_factory=dict)
 
     def forecast(self) -> Forecast:
-        keyed = [_Keyed(c, self._key(c)) for i in self.instances for c in i.calls]
+        keyed = [_Keyed(*k) for i in self.instances for k in keyed_calls(i, self.encoding)]
         certain = [k for k in keyed if k.call.calls_low]
         most = self._case(keyed, _longest, self._note_most)
-        least = self._case([_Keyed(k.call, k.key) for k in certain], _shortest, self._note_least)
+        least = self._case([replace(k) for k in certain], _shortest, self._note_least)
         for found in keyed:
             self._note_call(found)
         bounded = all(i.bounded for i in self.instances)
@@ -172,20 +170,10 @@ class _Sums:
             failures={i.row: i.failure for i in self.instances if i.failure is not None},
         )
 
-    def _key(self, call: KnownCall) -> list[Item]:
-        key: list[Item] = []
-        for part in call.prompt:
-            if isinstance(part, Span):
-                key.append(part)
-            else:
-                key += self.encoding.encode(part, not key)
-        return key
-
     def _node(self, call: KnownCall) -> NodeForecast:
-        key = (call.program, _INDEX.sub("[*]", call.path), call.name)
-        found = self.nodes.get(key)
+        found = self.nodes.get(call.node)
         if found is None:
-            found = self.nodes[key] = NodeForecast(str(call.source), call.kind)
+            found = self.nodes[call.node] = NodeForecast(str(call.source), call.kind)
         return found
 
     # -- the two cases
@@ -200,7 +188,7 @@ class _Sums:
         for found in keyed:
             found.place = trie.add(found.key)
         for found in keyed:
-            trie.make(found.key, found.call.output)
+            trie.make(found.key, found.output)
         prompts = outputs = 0
         ended: set[Place] = set()
         for number, found in enumerate(keyed):
@@ -258,7 +246,7 @@ class _Sums:
         for found in keyed:
             call, trie = found.call, tries.setdefault(found.call.row, PrefixTrie())
             trie.add(found.key)
-            trie.make(found.key, call.output)
+            trie.make(found.key, found.output)
             others = (call.samples or 1) - 1
             more[call.row] = more.get(call.row, 0) + others * _longest(call.output)
         sizes = [

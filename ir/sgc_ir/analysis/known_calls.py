@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,9 @@ from sgc_ir.analysis.known_stream import Renderer
 from sgc_ir.analysis.spans import Span
 from sgc_ir.graph import Source
 from sgc_ir.params import SamplingParams
+
+NodeKey = tuple[str, str, str]  # program, path with `*` for indexes, variable
+_INDEX = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class KnownCall:
         condition: outcomes of open predicates under which it happens; empty: it always does.
         repeats: it stands for any number of calls alike, perhaps none.
         after: numbers of the calls that it waits for.
+        choices: of a select, where they are known.
+        may_lose: a race may cut it off.
     """
 
     row: int
@@ -65,10 +71,17 @@ class KnownCall:
     condition: Condition
     repeats: bool
     after: frozenset[int]
+    choices: tuple[str, ...] | None = None
+    may_lose: bool = False
+
+    @property
+    def node(self) -> NodeKey:
+        """The node that it is a call of; branches of a fork, and passes of a loop, have one."""
+        return self.program, _INDEX.sub("[*]", self.path), self.name
 
     @property
     def calls_low(self) -> int:
-        return 0 if self.condition or self.repeats else 1
+        return 0 if self.condition or self.repeats or self.may_lose else 1
 
     @property
     def calls_high(self) -> int | None:

@@ -25,6 +25,9 @@ class Characters:
     def encode(self, text: str, start: bool) -> list[int]:
         return [ord(c) for c in text]
 
+    def scored(self, text: str, choices: tuple[str, ...], start: bool) -> None:
+        return None
+
 
 class Different:
     """Chooses what was not chosen before, so that no text is shared by chance."""
