@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from sgc_ir.graph import MISSING, ROOT_STREAM, Graph, Node, Param, Program, Ref, Source
 from sgc_ir.ops import OPS, Op
 from sgc_ir.params import SamplingParams
+from sgc_ir.text import parse_program
 from sgc_ir.verify import verify
 from sgc_runtime.backends.scripted import ScriptedBackend
 from sgc_runtime.executor.backend import RunDefaults
@@ -112,6 +114,14 @@ def program_of(*graphs: Graph, tools: Mapping[str, str] | None = None) -> Progra
     return program
 
 
+def main_program(
+    nodes: str, params: str = "", more: str = "", tools: Mapping[str, str] | None = None
+) -> Program:
+    """A main graph of these nodes in the text form; `more` are the graphs that it calls."""
+    listed = f"tools {json.dumps(tools)}" if tools else ""
+    return parse_program(f"program main\n{listed}\ngraph main({params}) {{\n{nodes}\n}}\n{more}")
+
+
 def run_graph(
     program: Program | Graph,
     backend: ScriptedBackend | None = None,
@@ -132,6 +142,11 @@ def run_graph(
 def echo(prompt: str, params: SamplingParams) -> str:
     """A reply that tells prompts apart: the prompt's length and its last characters."""
     return f"<{len(prompt)}:{prompt[-3:]}>"
+
+
+def call_order(backend: ScriptedBackend) -> list[str]:
+    """Paths of the calls' nodes, as they came."""
+    return [call["node"] for call in backend.calls]
 
 
 def prompts(backend: ScriptedBackend) -> dict[str, str]:

@@ -7,12 +7,10 @@ import concurrent.futures
 from typing import Any
 
 import pytest
-from support.executor import prompts, run_graph
+from support.executor import call_order, main_program, prompts, run_graph
 
-from sgc_ir.errors import GenerationError, ProgramError
-from sgc_ir.graph import Program
+from sgc_ir.errors import GenerationError
 from sgc_ir.params import SamplingParams
-from sgc_ir.text import parse_program
 from sgc_runtime.backends.scripted import ScriptedBackend
 from sgc_runtime.executor.backend import RunDefaults
 from sgc_runtime.executor.context import RunContext
@@ -25,17 +23,7 @@ from sgc_runtime.executor.state import FinishedState
 SLOW = 0.15
 
 
-def program(nodes: str, params: str = "", more: str = "") -> Program:
-    """A main graph of these nodes."""
-    tools = 'tools {"save": "irreversible"}' if "tool=" in nodes + more else ""
-    return parse_program(f"program main\n{tools}\ngraph main({params}) {{\n{nodes}\n}}\n{more}")
-
-
-def order(backend: ScriptedBackend) -> list[str]:
-    return [call["node"] for call in backend.calls]
-
-
-EARLY = program(
+EARLY = main_program(
     """
   %0 = ConstantText text="Q "
   %1 = Select name="related" ordinal=0 choices=("yes", "no")
@@ -67,7 +55,7 @@ def test_an_early_return_ends_a_path(related: bool) -> None:
         assert state.vars == {"related": "no"}
         assert "grade" not in state
         assert state.get("grade", "none") == "none"
-        assert order(backend) == ["g0"]
+        assert call_order(backend) == ["g0"]
         assert (nodes.started, nodes.dead) == (7, 2)
 
 
@@ -79,7 +67,7 @@ def test_one_row_after_another_takes_its_own_path() -> None:
 
 
 def test_metadata_comes_from_the_arm_that_ran() -> None:
-    graph = program(
+    graph = main_program(
         """
   %0 = Argument name="x"
   %1 = Branch cond=%0
@@ -114,7 +102,7 @@ def test_streams_that_no_arm_touches_do_not_wait() -> None:
   %{i + 7} = Gen in %{at} name="z" ordinal=2"""
         for at, (i, name) in enumerate([(4, "s"), (12, "q"), (20, "r")], start=1)
     )
-    graph = program(
+    graph = main_program(
         f"""
   %0 = Fork ordinal=0 width=3
   %1 = GetForkItem fork=%0 index=0
@@ -134,7 +122,7 @@ def test_streams_that_no_arm_touches_do_not_wait() -> None:
     )
     state = run_graph(graph, backend)
     assert state.value == ["x", "no", "x"]
-    calls = order(backend)
+    calls = call_order(backend)
     assert set(calls[:4]) == {"f0[0]/g0", "f0[1]/g0", "f0[2]/g0", "g0"}
     assert calls[4:8] == ["f0[1]/g2", "f0[2]/g1", "f0[2]/g2", "f0[0]/g1"]
     assert set(calls[8:]) == {"f0[0]/g2", "g1"}
@@ -142,7 +130,7 @@ def test_streams_that_no_arm_touches_do_not_wait() -> None:
 
 
 def test_a_merge_waits_for_the_arm_that_ran_only() -> None:
-    graph = program(
+    graph = main_program(
         """
   %0 = Fork ordinal=0 width=2
   %1 = GetForkItem fork=%0 index=0
@@ -167,7 +155,7 @@ def test_a_merge_waits_for_the_arm_that_ran_only() -> None:
 
 
 def test_ordinals_differ_by_path_and_so_do_seeds() -> None:
-    graph = program(
+    graph = main_program(
         """
   %0 = Argument name="x"
   %1 = Branch cond=%0
@@ -195,184 +183,6 @@ def test_ordinals_differ_by_path_and_so_do_seeds() -> None:
     }
 
 
-# -- failure
-
-
-def test_a_failed_predicate_stops_the_streams_of_its_arms_only() -> None:
-    graph = program(
-        """
-  %0 = Fork ordinal=0 width=2
-  %1 = GetForkItem fork=%0 index=0
-  %2 = GetForkItem fork=%0 index=1
-  %3 = ConstantText in %1 text="bad"
-  %4 = Gen in %1 name="v" ordinal=0
-  %5 = Branch cond=%4
-  %6 = RoleBegin if %5 role="user"
-  %7 = ConstantText if %5 text="yes"
-  %8 = RoleEnd if %5 role="user"
-  %9 = Gen if not %5 name="w" ordinal=0
-  %10 = Merge values=("a", %9) tokens=((%5, True), (%5, False))
-  %11 = Gen name="after" ordinal=1
-  %12 = ConstantText in %2 text="good"
-  %13 = Gen in %2 name="v" ordinal=0
-  %14 = Return value=%10 vars={"other": %13, "w": %10, "after": %11}
-"""
-    )
-    backend = ScriptedBackend(
-        lambda p, _: p, fail=lambda p: RuntimeError("no") if p == "bad" else None
-    )
-    state = run_graph(graph, backend)
-    error = state.error()
-    assert isinstance(error, GenerationError)
-    assert error.node == "f0[0]/g0"
-    assert set(order(backend)) == {"f0[0]/g0", "f0[1]/g0"}
-    assert state.vars == {"other": "good"}
-    with pytest.raises(GenerationError, match=r"f0\[0\]/g0"):
-        _ = state["after"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "error", "text"),
-    [("ValueError", ValueError, "too b"), ("TooLong", ProgramError, "TooLong: too b")],
-)
-def test_an_arm_that_raises_fails_the_row(kind: str, error: type[Exception], text: str) -> None:
-    graph = program(
-        f"""
-  %0 = Gen name="v" ordinal=0
-  %1 = Expr fn="==" args=(%0, "b")
-  %2 = Branch cond=%1
-  %3 = Expr if %2 fn="+" args=("too ", %0)
-  %4 = Expr if %2 fn="fail" args=("{kind}", %3)
-  %5 = ConstantText if not %2 text="."
-  %6 = Gen if not %2 name="w" ordinal=1
-  %7 = Return if not %2 value=%6 vars={{"v": %0}}
-"""
-    )
-    good = run_graph(graph, ScriptedBackend(lambda *_: "a"))
-    assert (good.error(), good.value, good.vars) == (None, "a", {"v": "a"})
-    backend = ScriptedBackend(lambda *_: "b")
-    bad = run_graph(graph, backend)
-    assert type(bad.error()) is error
-    assert str(bad.error()) == text
-    assert bad.value is None
-    assert order(backend) == ["g0"]
-
-
-def test_a_sub_program_that_raises_hands_its_error_on() -> None:
-    sub = """
-graph sub(x) {
-  %0 = Argument name="x"
-  %1 = Branch cond=%0
-  %2 = Expr if %1 fn="fail" args=("KeyError", "k")
-  %3 = ConstantText if not %1 text="s"
-  %4 = Gen if not %1 name="v" ordinal=0
-  %5 = Return if not %1 value=%4 vars={"v": %4}
-}
-"""
-    graph = program(
-        """
-  %0 = Argument name="x"
-  %1 = SubProgram callee="sub" args={"x": %0} ordinal=0
-  %2 = Variable name="" of=%1 field="result"
-  %3 = Variable name="v" of=%1
-  %4 = Variable name="" of=%1 field="text"
-  %5 = Expr fn="concat" args=(%2, %3, %4) append=True
-  %6 = Gen name="w" ordinal=0
-  %7 = Return value=%6 vars={}
-""",
-        "x",
-        sub,
-    )
-    backend = ScriptedBackend(lambda *_: "r")
-    assert run_graph(graph, backend, {"x": False}).value == "r"
-    assert prompts(backend) == {"c0/g0": "s", "g0": "rrsr"}
-    backend = ScriptedBackend(lambda *_: "r")
-    error = run_graph(graph, backend, {"x": True}).error()
-    assert isinstance(error, KeyError)
-    assert backend.calls == []
-
-
-def test_handles_of_both_arms_are_read_as_one() -> None:
-    sub = """
-graph sub(x) {
-  %0 = Argument append=True name="x"
-  %1 = Gen name="v" ordinal=0
-  %2 = Return value=%1 vars={"v": %1}
-}
-"""
-    graph = program(
-        """
-  %0 = Argument name="x"
-  %1 = Branch cond=%0
-  %2 = SubProgram if %1 callee="sub" args={"x": "one"} ordinal=0
-  %3 = SubProgram if not %1 callee="sub" args={"x": "two"} ordinal=0
-  %4 = Merge values=(%2, %3) tokens=((%1, True), (%1, False))
-  %5 = Variable name="v" of=%4
-  %6 = Variable name="" of=%4 field="text"
-  %7 = Return value=(%5, %6) vars={"v": %5}
-""",
-        "x",
-        sub,
-    )
-    for x, text in [(True, "one"), (False, "two")]:
-        backend = ScriptedBackend(lambda p, _: f"<{p}>")
-        assert run_graph(graph, backend, {"x": x}).value == (f"<{text}>", f"{text}<{text}>")
-        assert prompts(backend) == {"c0/g0": text}
-
-
-def test_reading_what_the_path_did_not_set_names_the_variable() -> None:
-    graph = program(
-        """
-  %0 = Argument name="x"
-  %1 = Branch cond=%0
-  %2 = Gen if %1 name="v" ordinal=0
-  %3 = Merge values=(%2, UNSET) tokens=((%1, True), (%1, False))
-  %4 = Variable name="v" of=%3 append=True
-  %5 = Gen name="w" ordinal=1
-  %6 = Return value=%5 vars={"v": %3}
-""",
-        "x",
-    )
-    backend = ScriptedBackend(lambda *_: "r")
-    assert run_graph(graph, backend, {"x": True}).vars == {"v": "r"}
-    state = run_graph(graph, backend, {"x": False})
-    error = state.error()
-    assert isinstance(error, GenerationError)
-    assert "variable 'v' is not set in the stream" in str(error)
-    assert "v" not in state
-
-
-@pytest.mark.parametrize(("taken", "value"), [("ss", ["s", "s"]), ("", None), ("s", "branch")])
-def test_gather_takes_what_all_branches_set(taken: str, value: Any) -> None:
-    """Variables that all branches, none, or some of them set."""
-    graph = program(
-        """
-  %0 = Argument name="taken"
-  %1 = Fork ordinal=0 width=2
-  %2 = GetForkItem fork=%1 index=0
-  %3 = GetForkItem fork=%1 index=1
-  %4 = Expr fn="len" args=(%0,)
-  %5 = Expr fn=">" args=(%4, 0)
-  %6 = Expr fn=">" args=(%4, 1)
-  %7 = Branch cond=%5
-  %8 = Expr in %2 if %7 fn="set" args=("v", "s")
-  %9 = Merge values=(%8, UNSET) tokens=((%7, True), (%7, False))
-  %10 = Branch cond=%6
-  %11 = Expr in %3 if %10 fn="set" args=("v", "s")
-  %12 = Merge values=(%11, UNSET) tokens=((%10, True), (%10, False))
-  %13 = Join fork=%1 mode="gather" vars={"v": [%9, %12]}
-  %14 = Return value=None vars={"v": %13}
-""",
-        "taken",
-    )
-    state = run_graph(graph, None, {"taken": taken})
-    if value == "branch":
-        assert "variable 'v' is not set in branch f0[1]" in str(state.error())
-    else:
-        assert state.error() is None
-        assert state.vars == ({} if value is None else {"v": value})
-
-
 # -- events, deadlines
 
 
@@ -385,7 +195,7 @@ def test_events_come_from_nodes_that_run() -> None:
 
 def test_tokens_of_dead_calls_are_no_longer_expected() -> None:
     """What a backend is told of the calls to come."""
-    graph = program(
+    graph = main_program(
         """
   %0 = Gen name="a" ordinal=0 max_tokens=7
   %1 = Branch cond=%0
@@ -415,7 +225,7 @@ def test_tokens_of_dead_calls_are_no_longer_expected() -> None:
     assert expected == [111, 1, 0]
 
 
-PENDING = program(
+PENDING = main_program(
     """
   %0 = Fork ordinal=0 width=2
   %1 = GetForkItem fork=%0 index=0
@@ -475,14 +285,14 @@ def test_a_row_ends_while_a_predicate_is_open(how: str) -> None:
         assert "longer than its deadline" in str(state.error())
         with pytest.raises(GenerationError):
             _ = state["w"]
-    assert order(backend) == ["f0[0]/g0"]
+    assert call_order(backend) == ["f0[0]/g0"]
 
 
 def test_rows_of_one_program_run_side_by_side() -> None:
     backend = ScriptedBackend(
         lambda p, _: p[2:4], select=lambda p, _: [0.0, 1.0], delay=lambda p: (len(p) % 3) * 0.005
     )
-    graph = program(
+    graph = main_program(
         """
   %0 = Argument append=True name="x"
   %1 = Gen name="v" ordinal=0

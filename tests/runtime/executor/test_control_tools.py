@@ -6,11 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from support.executor import run_graph
+from support.executor import main_program, run_graph
 
 from sgc_ir.errors import GenerationError
 from sgc_ir.graph import Program
-from sgc_ir.text import parse_program
 from sgc_runtime.backends.scripted import ScriptedBackend
 
 SLOW = 0.1
@@ -41,9 +40,7 @@ class _Tool:
 
 
 def program(nodes: str, params: str = "", more: str = "") -> Program:
-    tools = '{"look": "pure", "note": "repeatable", "save": "irreversible"}'
-    text = f"program main\ntools {tools}\ngraph main({params}) {{\n{nodes}\n}}\n{more}"
-    return parse_program(text)
+    return main_program(nodes, params, more, EFFECTS)
 
 
 def test_tools_run_in_the_arm_that_is_taken() -> None:
