@@ -6,6 +6,7 @@ from typing import Any
 
 from sgc.lang.bridge import Bridge
 from sgc.lang.current import current_driver
+from sgc.lang.race import GraphHandle
 from sgc.lang.source import caller_source
 from sgc.trace.subprogram import Callee
 from sgc_ir.errors import GenerationError, SgcError
@@ -13,16 +14,17 @@ from sgc_ir.graph import Source
 from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.handle import Handle
 from sgc_runtime.executor.operations import Reading
-from sgc_runtime.executor.state import FinishedState, SubProgramHandle
+from sgc_runtime.executor.state import FinishedState
 from sgc_runtime.executor.stream import Stream, unset_reason
 
 
-class RegionHandle(SubProgramHandle):
+class RegionHandle(GraphHandle):
     """A running sub-program; each read waits, and raises the error of what it reads."""
 
     def __init__(self, handle: Handle, callee: Callee) -> None:
         self.handle = handle
         self.callee = callee
+        self.spec = callee.spec
 
     @property
     def value(self) -> Any:

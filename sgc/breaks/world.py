@@ -67,8 +67,11 @@ class World:
 
     def enter(self, env: Env, reached: Iterable[Any]) -> None:
         """Put the tracer's objects into `env` and all that it, or what else is reached, holds."""
-        self._open(self._body.stream, ROOT_STREAM, "the stream", None)
-        shared = contents(reached)
+        root = self._open(self._body.stream, ROOT_STREAM, "the stream", None)
+        with self._trace.inside(self._region, root):  # to which forks of the row belong
+            self._enter(env, contents(reached))
+
+    def _enter(self, env: Env, shared: dict[int, tuple[Any, Any]]) -> None:
         self.before = contents([env])
         for container, content in self.before.values():
             changed = None if id(container) in shared else mapped(content, self._change)
