@@ -119,7 +119,7 @@ FUNCTIONS: dict[str, Function] = {
     "dict_of_pairs": _row(ops.dict_of_pairs, 1, 1),
     "dict_set": _row(ops.dict_set, 3, 3),
     "dict_of_set": _row(ops.dict_of_set, 0, None),
-    "fail": _row(ops.fail, 1, None),
+    "fail": _row(ops.fail, 1, None, "cause"),
     "raise_again": _row(ops.raise_again, 1, 1),
     **{
         name: Function(

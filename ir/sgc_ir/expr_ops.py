@@ -262,17 +262,19 @@ def default(value: Any, other: Any) -> Any:
     return other if value is UNSET else value
 
 
-def fail(kind: str, *args: Any) -> NoReturn:
-    """`fail`: raises the built-in exception `kind` with `args`, or ProgramError `kind: args`."""
+def fail(kind: str, *args: Any, cause: Any = None) -> NoReturn:
+    """`fail`: raises the built-in exception `kind` with `args`, or ProgramError `kind: args`, from
+    the error of which `cause` are the facts."""
     found = getattr(builtins, kind, None)
+    error: Exception | None = None
     if isinstance(found, type) and issubclass(found, Exception):
         try:
             error = found(*args)
         except TypeError:  # UnicodeDecodeError and its like take more than a message
             pass
-        else:
-            raise error
-    raise ProgramError(": ".join([kind, *map(str, args)]))
+    if error is None:
+        error = ProgramError(": ".join([kind, *map(str, args)]))
+    raise error from (cause.error if isinstance(cause, TakenError) else None)
 
 
 def raise_again(taken: TakenError) -> NoReturn:

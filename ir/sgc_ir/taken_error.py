@@ -8,8 +8,8 @@ _MODULES = ("builtins", "sgc_ir.errors")
 
 
 class TakenError(dict[str, Any]):
-    """What `except ... as e` may read of `e`: `text`, `repr`, `reason`, `program`, `instance`,
-    `node`, `source` and `kinds`, the names of its classes.
+    """What `except ... as e` may read of `e`: `text`, `repr`, `type` (the name of its
+    class), `reason`, `program`, `instance`, `node`, `source` and `kinds`, the names of its classes.
 
     Attributes:
         error: the error itself, for `raise`.
@@ -20,7 +20,13 @@ class TakenError(dict[str, Any]):
     def __init__(self, error: BaseException) -> None:
         names = ("reason", "program", "instance", "node", "source")
         facts = {name: getattr(error, name, None) for name in names}
-        super().__init__(facts, text=str(error), repr=repr(error), kinds=kinds_of(error))
+        super().__init__(
+            facts,
+            text=str(error),
+            repr=repr(error),
+            type=type(error).__name__,
+            kinds=kinds_of(error),
+        )
         self.error = error
 
 

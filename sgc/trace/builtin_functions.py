@@ -16,6 +16,7 @@ from sgc.trace.ordering import extreme, sorted_values
 from sgc.trace.refusal import refuse, user_frame
 from sgc.trace.run_dicts import of_pairs
 from sgc.trace.symbol import BIND_ADVICE, KEY, Spread, Symbol, check_sure, is_mark
+from sgc.trace.taken import QUESTION, MixedError, TracedError, TracedType
 from sgc.trace.walk import Enumerate, Mapped, Walk, as_walk, zipped
 
 if TYPE_CHECKING:
@@ -287,6 +288,8 @@ def _question(native: Any) -> Handler:
     name = native.__name__
 
     def call(trace: Trace, *args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(arg, _ERRORS) for arg in args):
+            return _asked_of_error(name, *args)
         asks_deep = name == "print" and holds_symbol((args, kwargs))
         if asks_deep or any(is_mark(a) for a in args):
             raise refuse(
@@ -295,6 +298,18 @@ def _question(native: Any) -> Handler:
         return native(*args, **kwargs)
 
     return call
+
+
+_ERRORS = (TracedError, MixedError, TracedType)
+
+
+def _asked_of_error(name: str, *args: Any) -> Any:
+    if args and isinstance(args[0], TracedError):
+        if name == "isinstance" and len(args) == 2:
+            return args[0].is_instance(args[1])
+        if name == "type" and len(args) == 1:
+            return TracedType(args[0])
+    raise refuse(f"{name} of an error: {QUESTION}")
 
 
 def _getattr(trace: Trace, value: Any, name: str, *default: Any) -> Any:

@@ -227,7 +227,9 @@ class Control:
         except Refusal:
             args = (str(error),)
         place = place_of(error.__traceback__)
-        attrs = {"fn": "fail", "args": (shown, *args)}
+        attrs: dict[str, Any] = {"fn": "fail", "args": (shown, *args)}
+        if isinstance(error.__cause__, TracedError):
+            attrs["kwargs"] = {"cause": trace.operand(error.__cause__.facts)}
         trace.node(Op.EXPR, attrs, may_fail=True, source=place if place.line else here())
 
     # -- errors that a `try` may take -------------------------------------------------------------

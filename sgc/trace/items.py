@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import islice
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from sgc.trace.symbol import (
     is_mark,
     whole,
 )
-from sgc.trace.taken import TracedError
+from sgc.trace.taken import TracedError, TracedType
 from sgc_ir.ops import Op
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class Items:
                 return lookup(self.trace, value, index)
             if holds_symbol(index):
                 raise refuse(KEY)
+            if isinstance(value, defaultdict):
+                return self._default_item(value, index)
             found = value.get(index)
             if type(found) is Maybe:
                 return self._maybe(found, index)
@@ -93,6 +96,15 @@ class Items:
             return symbol_item(self.trace, listed, index)
         found = self.trace.runtime.dunder(value, "__getitem__")
         return value[index] if found is None else found(index)
+
+    def _default_item(self, value: defaultdict[Any, Any], key: Any) -> Any:
+        """An item of a dict that makes the missing ones."""
+        if key in value or value.default_factory is None:
+            return value[key]
+        made = self.trace.runtime.call(value.default_factory)
+        self._touch(value)
+        value[key] = made
+        return made
 
     def _maybe(self, entry: Maybe, key: Any) -> Any:
         """The value of a key that is set on some paths; Python's error on the others."""
@@ -145,7 +157,7 @@ class Items:
     def attribute(self, value: Any, name: str) -> Any:
         """`value.name`; getters of user classes run rewritten."""
         cls = type(value)
-        if cls is TracedError:
+        if cls is TracedError or cls is TracedType:
             return value.attribute(name)
         if cls.__module__ != "builtins" and not is_mark(value):
             found = getattr(cls, name, None)
@@ -172,6 +184,21 @@ class Items:
             self.trace.check_followed(value, f"attribute {name}")
             self._touch(value)
             setattr(value, name, new)
+
+    def delete_attribute(self, value: Any, name: str) -> None:
+        """`del value.name`; deleters of user classes run rewritten."""
+        if isinstance(value, type | ModuleType | FunctionType):
+            raise refuse(
+                f"`{value.__name__}.{name}` is deleted, which is state of the whole process; keep "
+                "the value in the program"
+            )
+        found = None if is_mark(value) else getattr(type(value), name, None)
+        if isinstance(found, property) and is_user_function(found.fdel):
+            self.trace.runtime.call(found.fdel, value)
+        else:
+            self.trace.check_followed(value, f"attribute {name}")
+            self._touch(value)
+            delattr(value, name)
 
     def _touch(self, value: Any) -> None:
         """`value` is about to be changed by Python itself."""

@@ -103,8 +103,10 @@ class Join:
             return join_fields(self, value, contents)
         if isinstance(value, Env):
             return self._named(contents, unset_local)
-        if isinstance(value, dict):
+        if type(value) is dict:
             return self._dict(contents)
+        if isinstance(value, dict):
+            return self._other_dict(value, contents)
         if isinstance(value, list):
             return self.items(contents)
         if is_object(value):
@@ -136,6 +138,14 @@ class Join:
             if -1 in at or at != sorted(at):
                 return self._whole(contents)
         return {key: self._entry([c.get(key, MISSING) for c in contents], key) for key in order}
+
+    def _other_dict(self, value: dict[Any, Any], contents: list[dict[Any, Any]]) -> dict[Any, Any]:
+        if any(list(content) != list(contents[0]) for content in contents):
+            raise refuse(
+                f"a {type(value).__name__} has other keys, or another order of them, on each path "
+                "after this; set them before, or use a dict"
+            )
+        return self._dict(contents)
 
     def _whole(self, contents: list[dict[Any, Any]]) -> dict[Any, Any]:
         """A dict that has other keys, or another order of them, on each path."""

@@ -17,6 +17,7 @@ from sgc.trace.refusal import Refusal, refuse
 from sgc.trace.snapshot import chain
 from sgc.trace.source import is_user_file
 from sgc.trace.symbol import KEY, Maybe, Poison, Symbol, check_sure, is_mark, is_stream, whole
+from sgc.trace.taken import QUESTION, TracedType
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
@@ -123,6 +124,8 @@ class Operators:
     # -- comparisons ---------------------------------------------------
 
     def compare(self, op: str, a: Any, b: Any) -> Any:
+        if TracedType in (type(a), type(b)):
+            raise refuse(QUESTION)
         if is_stream(a) and is_stream(b) and op in ("is", "is not", "==", "!="):
             return is_same(a, b) == (op in ("is", "=="))
         if op in ("is", "is not"):

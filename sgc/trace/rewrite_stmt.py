@@ -166,7 +166,8 @@ class StatementRewriter(ExpressionRewriter):
             case ast.Name(name):
                 place: ast.expr = emit.slot(self.env_for_store(name, target), name, ast.Del())
             case ast.Attribute(owner, name):
-                place = ast.Attribute(self.expr(owner), self.mangle(name), ast.Del())
+                args = [self.expr(owner), emit.constant(self.mangle(name))]
+                return [emit.at(ast.Expr(self.runtime("delete_attribute", args, target)), target)]
             case ast.Subscript(owner, index):
                 call = self.runtime("delete_item", [self.expr(owner), self.expr(index)], target)
                 return [emit.at(ast.Expr(call), target)]

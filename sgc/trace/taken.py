@@ -89,12 +89,39 @@ class TracedError(Exception):
             )
         return self.fact(name, UNKNOWN if name in ("instance", "source") else STR)
 
+    def is_instance(self, kinds: Any) -> Any:
+        """`isinstance(e, kinds)`."""
+        found = list(kinds) if isinstance(kinds, tuple) else [kinds]
+        if self.must_be(found):
+            return True
+        possible = [kind for kind in found if self.may_be(kind)]
+        return self.is_one_of(possible) if possible else False
+
     def raise_again(self) -> None:
         """Record that the path ends with it."""
         attrs = {"fn": "raise_again", "args": (self.trace.operand(self.facts),)}
         self.trace.node(Op.EXPR, attrs, may_fail=False)
 
 
+class TracedType:
+    """`type(e)` of an error that the run raises."""
+
+    _sgc_stream = True
+
+    def __init__(self, error: TracedError) -> None:
+        self.error = error
+
+    def attribute(self, name: str) -> Any:
+        """`type(e).__name__`."""
+        if name not in ("__name__", "__qualname__"):
+            raise refuse(f"type(e).{name}: {QUESTION}")
+        return self.error.fact("type")
+
+
+QUESTION = (
+    "the class of an error that the run raises is not known when compiling; ask "
+    "isinstance(e, X), read type(e).__name__, or take it with an `except` of its own"
+)
 MIXED = (
     "this error is one of the run's on one path and one of the program's own on another; take "
     "them with handlers of their own"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sgc.trace.operand import holds_symbol
 from sgc.trace.refusal import refuse
 from sgc.trace.symbol import BIND_ADVICE, Symbol, is_mark
-from sgc.trace.taken import MIXED, MixedError, TracedError
+from sgc.trace.taken import MIXED, QUESTION, MixedError, TracedError, TracedType
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
@@ -72,6 +72,8 @@ class Texts:
             return value.text(how)
         if type(value) is MixedError:
             raise refuse(MIXED)
+        if type(value) is TracedType:
+            raise refuse(QUESTION)
         if self._is_run_time(value):
             if how == "str" and type(value) is Symbol and value.form.kind == "str":
                 return value

@@ -46,6 +46,19 @@ def two_branches(s, t):
 
 
 @case
+def asks_what_it_was(s):
+    s += "x" + sgc.gen("a")
+    try:
+        n = int(s["a"])
+    except Exception as e:
+        n = type(e).__name__
+        if isinstance(e, (KeyError, ValueError)):
+            s += "no number"
+    s += sgc.gen("b")
+    return n
+
+
+@case
 def goes_on_behind_a_failed_gen(s):
     s += "x" + sgc.gen("a", max_tokens=2)
     s += " skipped with it"
@@ -293,6 +306,22 @@ def test_a_read_outside_of_the_try_fails_the_row_with_the_same_error() -> None:
     backend = ScriptedBackend(lambda prompt, params: "w", fail=fail)
     with pytest.raises(sgc.GenerationError, match=r"node g0.*told to"):
         program.run(backend=backend, mode="compiled")
+
+
+def raised_from_another(s):
+    s += "x" + sgc.gen("a")
+    try:
+        return int(s["a"])
+    except ValueError as e:
+        raise KeyError("no number") from e
+
+
+@pytest.mark.parametrize("mode", ["interpreted", "compiled"])
+def test_an_error_keeps_the_one_it_was_raised_from(mode: str) -> None:
+    backend = ScriptedBackend(lambda prompt, params: "w")
+    (state,) = sgc.function(raised_from_another).run_batch([{}], backend=backend, mode=mode)
+    assert isinstance(state.error(), KeyError)
+    assert isinstance(state.error().__cause__, ValueError)
 
 
 def check(seed: int, scripts: int) -> str:
