@@ -11,6 +11,7 @@ from sgc.lang.primitives import Primitive, Role, refuse_block
 from sgc.trace.facts import BOTH, distinct
 from sgc.trace.form import Form
 from sgc.trace.refusal import refuse
+from sgc.trace.schema_form import values_of_schema
 from sgc.trace.symbol import Spread, Symbol, is_mark, is_stream
 
 if TYPE_CHECKING:
@@ -52,11 +53,15 @@ class Gathered:
 
 def choices_of(attrs: Mapping[str, Any]) -> Any:
     """The values that a select or gen can give, where they are known and few."""
+    if attrs.get("n", 1) != 1:
+        return None
     choices = attrs.get("choices")
-    if isinstance(choices, tuple | list) and attrs.get("n", 1) == 1:
+    if isinstance(choices, tuple | list):
         return distinct(choices)
-    is_bool = attrs.get("dtype") in ("bool", bool) and attrs.get("n", 1) == 1
-    return BOTH if is_bool else None
+    listed = values_of_schema(attrs.get("json_schema"))
+    if listed is not None:
+        return distinct(listed)
+    return BOTH if attrs.get("dtype") in ("bool", bool) else None
 
 
 def may_be_unset(entry: Any) -> bool:

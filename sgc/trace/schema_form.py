@@ -19,6 +19,19 @@ def form_of_schema(schema: Any) -> Form:
     return _form(schema, schema, 0)
 
 
+def values_of_schema(schema: Any) -> tuple[str | bool, ...] | None:
+    """The values that are valid under `schema` at most, where they are texts or truths that it
+    lists; None where there are others. A number may be written in several ways."""
+    if not isinstance(schema, Mapping):
+        return None
+    listed = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if listed is None and schema.get("type") == "boolean":
+        return False, True
+    if not isinstance(listed, list | tuple) or not all(type(v) in (str, bool) for v in listed):
+        return None
+    return tuple(listed) or None
+
+
 def _form(schema: Any, root: Any, level: int) -> Form:
     if not isinstance(schema, Mapping) or level > _MOST_LEVELS:
         return UNKNOWN

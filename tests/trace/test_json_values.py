@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import sgc
 from sgc.testing import ScriptedBackend
 from sgc.trace.form import BOOL, NUM, STR, UNKNOWN, Form
-from sgc.trace.schema_form import form_of_schema
+from sgc.trace.schema_form import form_of_schema, values_of_schema
+from sgc_ir.ops import Op
 
 
 class Person(pydantic.BaseModel):
@@ -130,6 +131,43 @@ def test_a_style_goes_with_a_schema_that_only_the_run_knows() -> None:
 )
 def test_forms(schema: Any, form: Form) -> None:
     assert form_of_schema(schema) == form
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        ({"enum": ["x", "y"]}, ("x", "y")),
+        ({"const": "x", "type": "string"}, ("x",)),
+        ({"type": "boolean"}, (False, True)),
+        ({"enum": [True]}, (True,)),
+        ({"enum": [1, 2]}, None),  # 1.0 is valid as well
+        ({"type": ["boolean", "null"]}, None),
+        ({"enum": []}, None),
+        ("{}", None),
+    ],
+)
+def test_values_that_a_schema_lists(schema: Any, values: Any) -> None:
+    assert values_of_schema(schema) == values
+
+
+@sgc.function
+def mood(s):  # type: ignore[no-untyped-def]
+    s += "mood: " + sgc.gen("mood", json_schema={"enum": ["good", "bad"]})
+    if s["mood"] == "good":
+        return 1
+    if s["mood"] == "bad":
+        return 2
+    s += sgc.gen("never")
+    return 3
+
+
+@pytest.mark.parametrize(("said", "value"), [('"good"', 1), ('"bad"', 2), ('"other"', None)])
+def test_what_a_schema_leaves_out_is_no_path(said: str, value: int | None) -> None:
+    backend = ScriptedBackend(lambda prompt, params: said)
+    for mode in ("interpreted", "compiled"):
+        (state,) = mood.run_batch([{}], backend=backend, mode=mode)
+        assert (state.error() is None, state.value) == (value is not None, value)
+    assert [n.op for n in mood.compile().graph.graph.nodes].count(Op.GEN) == 1
 
 
 def test_recursive_schemas_end() -> None:
