@@ -35,13 +35,6 @@ class Manager:
         return False
 
 
-class Slotted:
-    __slots__ = ("n",)
-
-    def __init__(self):
-        self.n = 0
-
-
 @sgc.function
 def sub(s, topic):
     s += topic + sgc.gen("v", max_tokens=1)
