@@ -12,11 +12,22 @@ from sgc.lang.reach import reach
 from sgc.lang.source import refusal
 from sgc.lang.state import ProgramState
 from sgc.lang.tools import Tool
+from sgc_runtime.executor import handle as executor
 from sgc_runtime.executor.cell import Cell, gather
+from sgc_runtime.executor.node_race import program_entrant
 from sgc_runtime.executor.race import Entrant, branch_entrant
+from sgc_runtime.executor.state import SubProgramHandle
 from sgc_runtime.executor.stream import Stream
 
-Member = Handle | ProgramState
+
+class GraphHandle(SubProgramHandle):
+    """The handle, in a body that Python runs, of a sub-program that runs as a graph."""
+
+    handle: executor.Handle
+    spec: ProgramSpec | None
+
+
+Member = Handle | GraphHandle | ProgramState
 
 
 def members_of(branches: Any, root: Stream) -> list[Member]:
@@ -27,19 +38,24 @@ def members_of(branches: Any, root: Stream) -> list[Member]:
     """
     given = branches if isinstance(branches, Iterable) else [branches]
     members = list(given)
-    wrong = next((m for m in members if not isinstance(m, Handle | ProgramState)), None)
+    wrong = next((m for m in members if not isinstance(m, Member)), None)
     if wrong is not None:
         raise refusal(f"sgc.first among {wrong!r}; give branches of a fork, or sub-programs")
-    if len({id(member._stream) for member in members}) < len(members):
+    if len({id(_what_runs(member)) for member in members}) < len(members):
         raise refusal("sgc.first is given a branch twice")
     for member in members:
-        if isinstance(member, Handle):
-            check_effects(member.spec)
+        if isinstance(member, Handle | GraphHandle):
+            if member.spec is not None:
+                check_effects(member.spec)
         elif member._stream is root or not member._stream.core.is_below(root.core):
             raise refusal("sgc.first among the stream itself; give branches of a fork of it")
         else:
             member._check_open()
     return members
+
+
+def _what_runs(member: Member) -> object:
+    return member.handle if isinstance(member, GraphHandle) else member._stream
 
 
 def check_effects(spec: ProgramSpec) -> None:
@@ -67,6 +83,8 @@ def entrant(member: Member) -> Entrant:
     variables of its own."""
     if isinstance(member, ProgramState):
         return branch_entrant(member._stream)
+    if isinstance(member, GraphHandle):
+        return program_entrant(member.handle)
     done = Cell()
     member._done.then(lambda ended: _program_ended(member._stream, ended, done))
     return Entrant(Cell.of(member._stream.core), done)

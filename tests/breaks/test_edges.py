@@ -309,6 +309,17 @@ def streams(s, x):
     return m, t, {"k": None}
 
 
+@sgc.function
+def races(s, x):
+    runs = [item(x), item("y")]
+    s += "runs" + sgc.gen("a")
+    s += re.sub("w", "v", str(sgc.first(2, runs)))
+    s += sgc.gen("b")
+    if x == "q":
+        s += re.sub("w", "v", str(sgc.first(1, [runs[0], runs[0]])))
+    return runs[1].value
+
+
 class Note:
     def __init__(self, text: str) -> None:
         self.text = text
@@ -341,6 +352,7 @@ ROWS: list[tuple[Callable[[], sgc.Program], dict[str, Any]]] = [
     *[(lambda: loops, {"x": "q", "n": n}) for n in (0, 1, 3, 5)],
     (lambda: shared, {"q": "u"}),
     (lambda: hi, {"xs": ["a", "b", "c"]}),
+    *[(lambda: races, {"x": x}) for x in "xq"],
     *[(lambda: streams, {"x": x}) for x in ("a", "bb", "BAD")],
     *[(lambda: objects, {"x": x}) for x in ("a", "bb", "BAD")],
     (outer, {"q": "hi"}),

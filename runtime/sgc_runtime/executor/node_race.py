@@ -113,8 +113,7 @@ def _entrant(frame: Frame, node: Node, value: Any, results: Results) -> Entrant:
     if isinstance(value, Cell):
         value.then(lambda cell: _enter_late(frame, node, cell, results, entrant))
     elif isinstance(value, Handle):
-        value.root.forward(entrant.root)
-        value.frame.then(lambda cell: _finish_program(cell, entrant.done))
+        return program_entrant(value)
     elif isinstance(value, Stream | Branch):
         stream = value.stream if isinstance(value, Branch) else Cell.of(value)
         stream.then(lambda cell: entrant.root.take(_core_of(cell)))
@@ -122,6 +121,14 @@ def _entrant(frame: Frame, node: Node, value: Any, results: Results) -> Entrant:
     else:
         reason = "a race among what is neither a branch nor a sub-program"
         entrant.done.fail(frame.node_failure(node, reason))
+    return entrant
+
+
+def program_entrant(handle: Handle) -> Entrant:
+    """A sub-program that runs as a graph, as one that may be among the first."""
+    entrant = Entrant(Cell(), Cell())
+    handle.root.forward(entrant.root)
+    handle.frame.then(lambda cell: _finish_program(cell, entrant.done))
     return entrant
 
 
