@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sgc.page.drawing import Shown
+from sgc_ir.analysis.call_bounds import call_bounds
 from sgc_ir.analysis.forecast import Range
 from sgc_ir.analysis.hints import CallHints, StreamHints, graph_hints
 from sgc_ir.graph import Program
@@ -15,7 +16,8 @@ from sgc_runtime.executor.lifetimes import graph_lives
 
 def known_facts(program: Program, shown: Sequence[Shown]) -> list[list[str]]:
     """Sentences about each of `shown`; gens without `max_tokens` have the default."""
-    lives = graph_lives(program, SamplingParams())
+    defaults = SamplingParams()
+    lives = graph_lives(program, defaults)
     hints = graph_hints(program, lambda node: None)  # only of streams, which have no times
     found = []
     for item in shown:
@@ -24,7 +26,7 @@ def known_facts(program: Program, shown: Sequence[Shown]) -> list[list[str]]:
         call = lives[owner].calls.get(node.id)
         if call is not None:
             if node.op is Op.GEN:
-                lines.append(f"A sample has {Range(call.fewest, call.most)} tokens.")
+                lines.append(f"A sample has {Range(*call_bounds(node, defaults))} tokens.")
             lines += _readers(call.hints)
         stream = hints[owner].streams.get(node.id)
         found.append(lines if stream is None else [*lines, *_stream(stream)])

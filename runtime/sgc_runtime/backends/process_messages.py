@@ -44,7 +44,7 @@ def plain_call(call: Call) -> Plain:
         call.on_text is not None,
         call.instance,
         call.more_tokens,
-        [call.fewest, call.most, call.readers, call.next_use],
+        [call.most, call.readers, call.next_use],
         [list(found) for found in call.beginnings],
         call.more_chars,
     ]
@@ -53,7 +53,7 @@ def plain_call(call: Call) -> Plain:
 def call_of(plain: Plain, on_text: Callable[[str], None]) -> Call:
     """The call; `on_text` is used if it streams its text."""
     node, stream, row, given, seeds, end_of_turn, streams, instance, more_tokens, *hints = plain
-    (fewest, most, readers, next_use), beginnings, more_chars = hints
+    (most, readers, next_use), beginnings, more_chars = hints
     return Call(
         node,
         stream,
@@ -65,7 +65,6 @@ def call_of(plain: Plain, on_text: Callable[[str], None]) -> Call:
         None,
         instance,
         more_tokens,
-        fewest,
         most,
         readers,
         next_use,

@@ -83,8 +83,8 @@ class Call:
         more_chars: characters of text that the program is known to put into prompts of calls that
             are not issued yet (constants, arguments, roles; generated text that is read again is
             in `more_tokens`), about; None: not known. A hint.
-        fewest, most: tokens that one sample of this call generates at least and at most; `most`
-            None: `params.max_tokens`. Hints.
+        most: tokens that one sample of this call generates at most; None: `params.max_tokens`. A
+            hint.
         readers: calls not issued yet whose prompts hold the end of this one, sample 0's output
             included, at most; 0: nobody reads again what lies behind the longest of `beginnings`;
             None: not known. A hint.
@@ -109,7 +109,6 @@ class Call:
     view: PromptView | None = None
     instance: int = 0
     more_tokens: int | None = None
-    fewest: int = 0
     most: int | None = None
     readers: int | None = None
     next_use: int | None = None

@@ -21,10 +21,10 @@ from sgc_runtime.executor.token_bounds import call_bound
 
 
 class CallFacts(NamedTuple):
-    """A gen or select of a graph: its hints, and bounds of the tokens of one sample."""
+    """A gen or select of a graph: its hints, and the tokens of one sample at most (None: the run
+    decides)."""
 
     hints: CallHints
-    fewest: int
     most: int | None
 
 
@@ -80,6 +80,13 @@ class Life:
             life.calls -= 1
             life = life.parent
 
+    def end(self) -> None:
+        """Nothing more comes of it: it was cancelled."""
+        life, self.parent = self.parent, None
+        if life is not None:
+            life.more(-self.calls, -self.open)
+        self.calls = self.open = 0
+
     def more(self, calls: int, opened: int) -> None:
         """A loop begins: it makes so many calls, and so many further loops are not begun yet."""
         life: Life | None = self
@@ -128,31 +135,21 @@ class GraphLives:
 
 def graph_lives(program: Program, defaults: SamplingParams) -> dict[int, GraphLives]:
     """Those of all graphs and loop bodies of a program, by `id` of the graph."""
-    bounds: dict[int, tuple[int, int | None]] = {}
+    bounds: dict[int, int | None] = {}
 
     def bound(node: Node) -> int | None:
-        return _bounds(node, defaults, bounds)[1]
+        if id(node) not in bounds:
+            bounds[id(node)] = call_bounds(node, defaults)[1]
+        return bounds[id(node)]
 
     found = graph_hints(program, bound)
     bodies = [n.body for n in program.walk() if n.body is not None]
     made: dict[int, GraphLives] = {}
     for graph in (*program.graphs.values(), *bodies):
         hints = found[id(graph)]
-        calls = {
-            at: CallFacts(known, *_bounds(graph.nodes[at], defaults, bounds))
-            for at, known in hints.calls.items()
-        }
+        calls = {at: CallFacts(known, bound(graph.nodes[at])) for at, known in hints.calls.items()}
         made[id(graph)] = GraphLives(hints, calls)
     return made
-
-
-def _bounds(
-    node: Node, defaults: SamplingParams, known: dict[int, tuple[int, int | None]]
-) -> tuple[int, int | None]:
-    found = known.get(id(node))
-    if found is None:
-        found = known[id(node)] = call_bounds(node, defaults)
-    return found
 
 
 def _rendered_length(pieces: Sequence[Piece], template: ChatTemplate) -> int:
@@ -217,9 +214,8 @@ def tell(
     if life is not None:
         life.less()
     if facts is None:
-        told["fewest"] = min(params.min_tokens, params.max_tokens)
         return told
-    (readers, next_use, _), told["fewest"], told["most"] = facts
+    (readers, next_use, _), told["most"] = facts
     if life is not None and not life.open and life.alone:
         readers = life.calls if readers is None else min(readers, life.calls)
     told["readers"] = readers

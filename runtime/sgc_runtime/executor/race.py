@@ -189,6 +189,8 @@ def cut(root: StreamCore, error: GenerationError) -> None:
     prefix = root.scope.prefix if root.begins_program else None
     ctx.drop_errors([core.error for core in below if core.error is not None], prefix)
     ops = {id(op) for core in below for op in core.cut_off(error)}
+    if root.life is not None:
+        root.life.end()
     ctx.cancel_calls({id(core) for core in below}, ops)
 
 

@@ -154,7 +154,7 @@ def test_calls(
     def listen(piece: str) -> None:
         pass
 
-    hints = (1, 5, more, more, beginnings, more)
+    hints = (5, more, more, beginnings, more)
     call = Call(node, "s", 3, wanted, seeds, flag, listen if flag else None, None, 7, more, *hints)
     found = call_of(there_and_back(plain_call(call)), listen)
     assert found == call
