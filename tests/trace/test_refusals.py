@@ -27,14 +27,6 @@ class Mutable:
     count = 0
 
 
-class Manager:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, trace):
-        return False
-
-
 @sgc.function
 def sub(s, topic):
     s += topic + sgc.gen("v", max_tokens=1)
@@ -103,14 +95,6 @@ def append_to_an_argument(s, x):
     x.append(1)  # here
 
 
-@refused("list of run-time length is deleted")
-def item_deleted_from_a_list_of_run_time_length(s, xs: list[str]):
-    found = [x + "." for x in xs]
-    del found[0]  # here
-    return found
-
-
-@sgc.function
 def raises_when_traced(s, x):
     raise ValueError("no")
 
@@ -178,48 +162,6 @@ def hidden_state_in_an_operand(s, x: str):
     return x and seen.write("1")  # here
 
 
-@refused("read in a loop over run-time values inside of a `try`.*put the `try` into the loop")
-def handler_around_a_loop(s, xs: list):
-    forks = s.fork_each(xs)
-    for f in forks:
-        f += sgc.gen("v")
-    try:
-        for f in forks:  # here
-            f += f["v"] + sgc.gen("w")
-    except sgc.GenerationError:
-        return []
-
-
-@refused("in a `with` block inside of a `try`.*put the `try` into the block")
-def handler_around_a_manager(s):
-    s += sgc.gen("v")
-    try:
-        with Manager():  # here
-            return s["v"]
-    except sgc.GenerationError:
-        return ""
-
-
-@refused("`.args` of an error that the run raises is not compiled; an error has reason, program")
-def arguments_of_an_error(s):
-    s += sgc.gen("v")
-    try:
-        return s["v"]
-    except sgc.GenerationError as e:
-        return e.args  # here
-
-
-@refused("var_scope in a program whose `try` takes what the run raises")
-def piece_beside_a_handler(s):
-    s += sgc.gen("v")
-    with s.var_scope("piece"):  # here
-        s += "a"
-    try:
-        return s["v"]
-    except sgc.GenerationError:
-        return ""
-
-
 @refused(r"read type\(e\).__name__")
 def class_of_a_taken_error(s):
     s += sgc.gen("v")
@@ -228,18 +170,6 @@ def class_of_a_taken_error(s):
     except Exception as e:
         n = 0 if type(e) is ValueError else 1  # here
     return n
-
-
-@refused("read it of all branches before they are put in an order")
-def unread_variable_of_a_chosen_branch(s):
-    forks = s.fork(2)
-    for f in forks:
-        f += sgc.gen("v") + sgc.gen("w")
-    try:
-        best = max(forks, key=lambda f: f["v"])
-        s += best["w"]  # here
-    except sgc.GenerationError:
-        s += "none"
 
 
 @refused("is a different stream, function or object on each path")
@@ -314,22 +244,6 @@ def variable_of_a_run_time_name(s, x):
 @refused("the variable's name is a run-time value")
 def gen_of_a_run_time_name(s, x):
     s += sgc.gen(x)  # here
-
-
-@refused("variable 'v' is not set in the stream of unset_read.*s.get")
-def unset_read(s):
-    return s["v"]  # here
-
-
-@refused("variable 'v' is not set in branch")
-def unset_read_in_a_run_time_branch(s, n: int):
-    forks = s.fork(n)
-    return [f["v"] for f in forks]  # here
-
-
-@refused("variable 'nope' is not set in sub; set there: v")
-def unset_read_of_a_handle(s):
-    return sub("x")["nope"]  # here
 
 
 @refused("more than 24 deep")

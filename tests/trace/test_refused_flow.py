@@ -13,6 +13,14 @@ CASES: list[Case] = []
 refused = noting(CASES)
 
 
+class Manager:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        return False
+
+
 @sgc.function
 def sub(s, topic):
     s += topic + sgc.gen("v", max_tokens=1)
@@ -220,6 +228,84 @@ def append_after_a_run_time_join(s, n: int):
 def unnamed_gen_in_one_branch(s, n: int):
     forks = s.fork(n)
     forks[0] += sgc.gen()  # here
+
+
+@refused("list of run-time length is deleted")
+def item_deleted_from_a_list_of_run_time_length(s, xs: list[str]):
+    found = [x + "." for x in xs]
+    del found[0]  # here
+    return found
+
+
+@sgc.function
+@refused("read in a loop over run-time values inside of a `try`.*put the `try` into the loop")
+def handler_around_a_loop(s, xs: list):
+    forks = s.fork_each(xs)
+    for f in forks:
+        f += sgc.gen("v")
+    try:
+        for f in forks:  # here
+            f += f["v"] + sgc.gen("w")
+    except sgc.GenerationError:
+        return []
+
+
+@refused("in a `with` block inside of a `try`.*put the `try` into the block")
+def handler_around_a_manager(s):
+    s += sgc.gen("v")
+    try:
+        with Manager():  # here
+            return s["v"]
+    except sgc.GenerationError:
+        return ""
+
+
+@refused("`.args` of an error that the run raises is not compiled; an error has reason, program")
+def arguments_of_an_error(s):
+    s += sgc.gen("v")
+    try:
+        return s["v"]
+    except sgc.GenerationError as e:
+        return e.args  # here
+
+
+@refused("var_scope in a program whose `try` takes what the run raises")
+def piece_beside_a_handler(s):
+    s += sgc.gen("v")
+    with s.var_scope("piece"):  # here
+        s += "a"
+    try:
+        return s["v"]
+    except sgc.GenerationError:
+        return ""
+
+
+@refused("read it of all branches before they are put in an order")
+def unread_variable_of_a_chosen_branch(s):
+    forks = s.fork(2)
+    for f in forks:
+        f += sgc.gen("v") + sgc.gen("w")
+    try:
+        best = max(forks, key=lambda f: f["v"])
+        s += best["w"]  # here
+    except sgc.GenerationError:
+        s += "none"
+
+
+@refused("variable 'v' is not set in the stream of unset_read.*s.get")
+def unset_read(s):
+    return s["v"]  # here
+
+
+@refused("variable 'v' is not set in branch")
+def unset_read_in_a_run_time_branch(s, n: int):
+    forks = s.fork(n)
+    return [f["v"] for f in forks]  # here
+
+
+@refused("variable 'nope' is not set in sub; set there: v")
+def unset_read_of_a_handle(s):
+    return sub("x")["nope"]  # here
 
 
 @pytest.mark.parametrize(("fn", "words"), CASES, ids=[fn.__name__ for fn, _ in CASES])
