@@ -95,6 +95,7 @@ def append_to_an_argument(s, x):
     x.append(1)  # here
 
 
+@sgc.function
 def raises_when_traced(s, x):
     raise ValueError("no")
 

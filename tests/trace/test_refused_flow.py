@@ -237,7 +237,6 @@ def item_deleted_from_a_list_of_run_time_length(s, xs: list[str]):
     return found
 
 
-@sgc.function
 @refused("read in a loop over run-time values inside of a `try`.*put the `try` into the loop")
 def handler_around_a_loop(s, xs: list):
     forks = s.fork_each(xs)
