@@ -306,11 +306,8 @@ class ControlFrame(Frame):
         elif node.op is Op.RETURN:
             found = self.root.core.cut or self.root.ctx.first_error(self.prefix)
             self._end(node, found or error)
-        else:
-            if self.run.needs is not None:
-                self.expect(self.run.needs.node(node), -1)
-            if self.lives is not None:
-                note_dead(self, node, self.lives, self._late.known)
+        elif self.lives is not None:
+            note_dead(self, node, self.lives, self._late.known)
 
     def _fail(self, node: Node, error: BaseException) -> None:
         """The node's token has failed: so has the node, and its stream stops."""
@@ -333,6 +330,8 @@ class ControlFrame(Frame):
             self._give_failed(node, error)
 
     def _give_failed(self, node: Node, error: BaseException) -> None:
+        if self.run.needs is not None:
+            self.expect(self.run.needs.node(node), -1)
         value: Any = Cell.failed(error)
         if node.op is Op.LOOP:
             value = LoopValues(node)

@@ -17,7 +17,7 @@ from sgc_ir.params import SamplingParams
 from sgc_runtime.executor.backend import Beginning, ChatTemplate
 from sgc_runtime.executor.context import RunContext
 from sgc_runtime.executor.prompt import Begin, End, Part, Prompt
-from sgc_runtime.executor.token_bounds import call_bound
+from sgc_runtime.executor.token_bounds import bound_as_told, call_bound
 
 
 class CallFacts(NamedTuple):
@@ -222,6 +222,14 @@ def tell(
     if readers != 0:
         told["next_use"] = next_use
     return told
+
+
+def forget(core: Core, params: SamplingParams | Mapping[str, Any]) -> None:
+    """Note that a call of the stream, which was to come, will not be issued."""
+    if core.ctx.to_come is not None:
+        core.ctx.to_come.tokens -= bound_as_told(params, core.ctx.defaults.params)
+    if core.life is not None:
+        core.life.less()
 
 
 def _beginnings(

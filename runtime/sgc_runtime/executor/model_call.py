@@ -14,7 +14,7 @@ from sgc_runtime.executor.cell import Cell
 from sgc_runtime.executor.core import Op, StreamCore
 from sgc_runtime.executor.dispatch import call_model
 from sgc_runtime.executor.event import Event
-from sgc_runtime.executor.lifetimes import CallFacts, tell
+from sgc_runtime.executor.lifetimes import CallFacts, forget, tell
 from sgc_runtime.executor.overrides import overridden
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.scope import Order
@@ -29,7 +29,7 @@ class ModelCall(Op):
     in. With `choices` it is a select. `facts` are what its graph knows of it.
     """
 
-    __slots__ = ("_facts", "_ordinal", "_params", "pending")
+    __slots__ = ("_facts", "_is_issued", "_ordinal", "_params", "pending")
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class ModelCall(Op):
         self._ordinal = ordinal
         self._params = params
         self._facts = facts
+        self._is_issued = False  # or will never be
 
     def path(self, core: StreamCore) -> str:
         ordinal = self._ordinal.value if isinstance(self._ordinal, Cell) else self._ordinal
@@ -74,6 +75,7 @@ class ModelCall(Op):
         prompt.flush(backend.chat_template)
         stream = core.take_stream()
         node = self.path(core)
+        self._is_issued = True
         hints = tell(core, params, self._facts, backend.chat_template) if ctx.tells else _NO_HINTS
         call = Call(
             node=node,
@@ -157,6 +159,9 @@ class ModelCall(Op):
 
     def skip(self, core: StreamCore, error: BaseException) -> None:
         self.pending.fail(error)
+        if not self._is_issued:
+            self._is_issued = True
+            forget(core, self._params)
 
 
 _NO_HINTS: dict[str, Any] = {}

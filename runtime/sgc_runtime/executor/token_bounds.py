@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sgc_ir.graph import Graph, Node, Program, Ref
 from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
@@ -10,6 +13,16 @@ from sgc_ir.params import SamplingParams
 def call_bound(params: SamplingParams) -> int:
     """Tokens that one call may generate; at least 1, which is what a select counts."""
     return max(1, params.max_tokens * params.n) if params.choices is None else 1
+
+
+def bound_as_told(params: SamplingParams | Mapping[str, Any], defaults: SamplingParams) -> int:
+    """The same of parameters that may wait for a run's values: 0 where those decide it."""
+    if isinstance(params, SamplingParams):
+        return call_bound(params)
+    if "choices" in params:
+        return 1
+    most, n = params.get("max_tokens", defaults.max_tokens), params.get("n", defaults.n)
+    return max(1, most * n) if isinstance(most, int) and isinstance(n, int) else 0
 
 
 def node_bound(
