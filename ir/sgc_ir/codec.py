@@ -5,11 +5,13 @@
     8       2     format version, big-endian
     10      8     length of the payload, big-endian
     18      32    blake2b-256 of format version and payload
-    50      ...   payload: msgpack, see `sgc_ir.codec_values` and `sgc_ir.codec_graph`
+    50      ...   payload: msgpack, see `sgc_ir.codec_program`
 
 Equal programs give equal bytes (equal in type, order of dict entries and sign of zero; the order
-of a node's attributes, of graphs and of tools does not count). Reading runs no code, verifies the
-program, and allocates at most `MEMORY_FACTOR` times the size of the file plus `MEMORY_BASE`.
+of a node's attributes, of graphs and of tools does not count). Reading runs no code, and allocates
+at most `MEMORY_FACTOR` times the size of the file plus `MEMORY_BASE`. When it has read, the whole
+program has been checked: most by `sgc_ir.codec_proof`, which needs no nodes, the others by the law
+itself. The nodes of a graph are made when the graph is first asked for; that cannot fail.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from pathlib import Path
 
 import msgpack
 
-from sgc_ir.codec_graph import pack_program, unpack_program
+from sgc_ir.codec_program import pack_program, unpack_first_format, unpack_program
+from sgc_ir.codec_proof import is_proven
 from sgc_ir.codec_scan import scan
 from sgc_ir.errors import ArtifactError, CompileError
 from sgc_ir.graph import Program
@@ -28,7 +31,8 @@ from sgc_ir.limits import MAX_ARTIFACT_BYTES
 from sgc_ir.verify import verify
 
 MAGIC = b"\x89sgc\r\n\x1a\n"  # high bit and line ends: a transfer as text damages it visibly
-FORMAT_VERSION = 2  # 1: without UNSET and tokens of Merge; read as it is
+FORMAT_VERSION = 3  # 1, 2: node by node, 1 without UNSET and tokens of Merge; read as they are
+_FIRST_SHAPES = 3
 MEMORY_FACTOR = 150
 MEMORY_BASE = 2**20  # bytes
 _HEADER = struct.Struct(">8sHQ32s")
@@ -46,15 +50,17 @@ def decode(data: bytes, max_bytes: int = MAX_ARTIFACT_BYTES) -> Program:
 
     Patterns, schemas and grammars are not compiled here: a wrong one fails where it is used.
     """
-    payload = _payload(data, max_bytes)
+    version, payload = _payload(data, max_bytes)
     scan(payload)
     try:
         tree = msgpack.unpackb(payload, unicode_errors="surrogatepass", strict_map_key=False)
     except (ValueError, msgpack.UnpackException) as error:
         raise ArtifactError(f"damaged artefact: {error}; compile the program again") from error
-    program = unpack_program(tree)
+    program = (unpack_program if version >= _FIRST_SHAPES else unpack_first_format)(tree)
     del tree
     try:
+        if is_proven(program):
+            return program
         verify(program, syntax=False)
     except CompileError as error:
         raise ArtifactError(f"artefact holds an invalid program: {error}") from error
@@ -78,7 +84,7 @@ def _digest(version: int, payload: bytes) -> bytes:
     return hashlib.blake2b(struct.pack(">H", version) + payload, digest_size=32).digest()
 
 
-def _payload(data: bytes, max_bytes: int) -> memoryview:
+def _payload(data: bytes, max_bytes: int) -> tuple[int, memoryview]:
     if len(data) > max_bytes:
         raise ArtifactError(f"larger than {max_bytes} bytes; raise the limit if you trust it")
     if not data.startswith(MAGIC[: max(1, len(data))]):
@@ -101,4 +107,4 @@ def _payload(data: bytes, max_bytes: int) -> memoryview:
         raise ArtifactError(f"{len(payload) - length} bytes follow the end of the artefact")
     if _digest(version, bytes(payload)) != digest:
         raise ArtifactError("damaged artefact: its content hash differs; compile the program again")
-    return payload
+    return version, payload

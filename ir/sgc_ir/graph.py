@@ -44,6 +44,9 @@ class _Missing:
     def __repr__(self) -> str:
         return "MISSING"
 
+    def __reduce__(self) -> str:
+        return "MISSING"
+
 
 MISSING: Any = _Missing()  # a parameter without a default
 

@@ -197,9 +197,14 @@ def _without_unset(value: Any) -> Any:
 def values(scope: Scope) -> Faults:
     for node in scope.graph.nodes:
         for name, value in node.attrs.items():
-            problem = value_problem(value if name not in _UNSETTABLE else _without_unset(value))
+            problem = attribute_problem(name, value)
             if problem:
                 yield node, f"attribute {name} {problem}"
+
+
+def attribute_problem(name: str, value: Any) -> str | None:
+    """Why the value of an attribute is no operand, or None."""
+    return value_problem(value if name not in _UNSETTABLE else _without_unset(value))
 
 
 def value_problem(value: Any, depth: int = 0) -> str | None:

@@ -160,7 +160,7 @@ def _unset(scope: Scope, node: Node) -> str | None:
         return f"variable {name!r} is not set by the join %{writer.id}"
     if writer.op is Op.SUB_PROGRAM:
         graph = scope.program.graphs.get(writer.attrs["callee"])
-        if graph is not None and name not in _returned(graph):
+        if graph is not None and name not in returned(graph):
             return f"variable {name!r} is not set by {graph.name}"
     if writer.op is Op.GET_FORK_ITEM or (writer.op is Op.JOIN and "vars" not in writer.attrs):
         fork = scope.fork_of(writer)
@@ -169,7 +169,7 @@ def _unset(scope: Scope, node: Node) -> str | None:
     return None
 
 
-def _returned(graph: Graph) -> Any:
+def returned(graph: Graph) -> Any:
     """Names of the variables that a graph returns; it may not have been verified yet."""
     last = graph.nodes[-1] if graph.nodes else None
     named = last.attrs.get("vars") if last is not None and last.op is Op.RETURN else None

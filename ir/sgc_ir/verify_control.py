@@ -108,19 +108,20 @@ def unset(scope: Scope) -> Faults:
     found = _unset_nodes(scope.graph, _unset_params(scope))
     for node in scope.graph.nodes:
         for name, value in node.attrs.items():
-            if _may_pass(scope, node, name):
+            if may_pass_unset(node, name):
                 continue
-            if name not in ("values", "carried", "vars") and _holds_unset(value):
+            if name not in ("values", "carried", "vars") and holds_unset(value):
                 yield node, f"attribute {name} holds UNSET"
             for ref in iter_refs(value):
                 if ref.node in found:
                     yield node, f"attribute {name} reads %{ref.node}, which may be unset"
-        if node.op not in (Op.MERGE, Op.LOOP) and _holds_unset(dict(node.attrs)):
+        if node.op not in (Op.MERGE, Op.LOOP) and holds_unset(dict(node.attrs)):
             if node.op is not Op.RETURN or scope.loop is None:
                 yield node, "holds UNSET, only a Merge, a Loop and the Return of a body may"
 
 
-def _may_pass(scope: Scope, node: Node, name: str) -> bool:
+def may_pass_unset(node: Node, name: str) -> bool:
+    """Whether an attribute may refer to what may be unset."""
     if node.op is Op.RETURN:
         return name == "vars"
     if node.op is Op.EXPR and name == "args":
@@ -128,11 +129,12 @@ def _may_pass(scope: Scope, node: Node, name: str) -> bool:
     return name in _PASSES_ON.get(node.op, ())
 
 
-def _holds_unset(value: Any) -> bool:
+def holds_unset(value: Any) -> bool:
+    """Whether an operand is UNSET or has it in it."""
     if isinstance(value, tuple | list):
-        return any(_holds_unset(item) for item in value)
+        return any(holds_unset(item) for item in value)
     if isinstance(value, dict):
-        return any(_holds_unset(item) for item in value.values())
+        return any(holds_unset(item) for item in value.values())
     return value is UNSET
 
 

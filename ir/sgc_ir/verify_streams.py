@@ -103,7 +103,7 @@ def joins(scope: Scope) -> Faults:
     joined: dict[int, list[Node]] = {}  # fork -> its joins, of which one runs
     for node in scope.graph.nodes:
         if node.op is Op.JOIN:
-            yield from _join_faults(scope, node)
+            yield from join_faults(scope, node)
             joined.setdefault(node.attrs["fork"].node, []).append(node)
         elif node.appends and node.stream != ROOT_STREAM:
             opener = scope.graph.nodes[node.stream]
@@ -113,7 +113,8 @@ def joins(scope: Scope) -> Faults:
                     yield node, f"appends to a branch that %{join.id} has joined"
 
 
-def _join_faults(scope: Scope, node: Node) -> Faults:
+def join_faults(scope: Scope, node: Node) -> Faults:
+    """What is wrong with a Join by itself and beside its Fork."""
     fork = scope.fork_of(node)
     variables = node.attrs.get("vars")
     if fork is not None and fork.stream != node.stream:

@@ -25,8 +25,9 @@ from sgc_ir.codec import (
     encode,
     read_artifact,
 )
-from sgc_ir.codec_graph import pack_program
-from sgc_ir.codec_values import BIG_INT, DICT, LIST, REF, TUPLE
+from sgc_ir.codec_graph import pack_body
+from sgc_ir.codec_program import pack_program
+from sgc_ir.codec_values import BIG_INT, DICT, LIST, REF, TUPLE, pack_value
 from sgc_ir.errors import ArtifactError
 from sgc_ir.graph import Graph, Node, Param, Program, Ref
 from sgc_ir.limits import MAX_BODY_DEPTH, MAX_VALUE_DEPTH
@@ -90,10 +91,23 @@ def test_newer_version_says_which_and_what_to_do() -> None:
     assert "unknown format version 0" in refusal(sealed(b"\xc0", version=0))
 
 
-def test_an_artefact_of_the_first_version_is_read() -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_artefacts_of_the_first_versions_are_read(version: int) -> None:
     for program in (essay_judge(), static_judge()):
-        payload = encode(program)[50:]
-        assert decode(sealed(payload, version=1)) == program
+        assert decode(node_by_node(first_format(program), version)) == program
+
+
+def first_format(program: Program) -> list[Any]:
+    """A program as versions before 3 held it."""
+    files: dict[str, int] = {}
+    graphs = [pack_body(program.graphs[name], files, 0) for name in sorted(program.graphs)]
+    tools = [text for item in sorted(program.tools.items()) for text in item]
+    outputs = None if program.outputs is None else list(program.outputs)
+    return [program.main, graphs, outputs, tools, pack_value(dict(program.notes)), list(files)]
+
+
+def node_by_node(tree: Any, version: int = 2) -> bytes:
+    return sealed(packed(tree), version)
 
 
 def test_size_cap() -> None:
@@ -136,16 +150,14 @@ def test_declared_lengths_and_depths_are_held_against_the_bytes(payload: bytes, 
 
 
 def test_unknown_ops_and_attributes_are_refused() -> None:
-    assert "unknown 'Gem'" in refusal(
-        sealed(packed(_program([["Gem", -1, [], [0, 0], None, None]])))
-    )
+    assert "unknown 'Gem'" in refusal(node_by_node(_program([["Gem", -1, [], [0, 0], None, None]])))
     node = ["RoleBegin", -1, ["role", "user", "shell", "rm"], [0, 0], None, None]
-    assert "attribute 'shell'" in refusal(sealed(packed(_program([node]))))
+    assert "attribute 'shell'" in refusal(node_by_node(_program([node])))
 
 
 def test_invalid_programs_are_refused_with_graph_and_node() -> None:
     node = ["RoleBegin", -1, ["role", "user"], [0, 0], None, None]
-    message = refusal(sealed(packed(_program([node]))))
+    message = refusal(node_by_node(_program([node])))
     assert "invalid program" in message
     assert "graph m" in message
     assert "role user is not closed" in message
@@ -222,7 +234,7 @@ GREEDY: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", GREEDY)
 def test_memory_stays_below_the_stated_multiple(name: str) -> None:
-    data = sealed(packed(GREEDY[name]))
+    data = node_by_node(GREEDY[name])
     _read(encode(essay_judge()))  # imports and caches are not the file's
     tracemalloc.start()
     _read(data)
@@ -249,7 +261,8 @@ def test_a_declared_giant_allocates_nothing() -> None:
 
 JUNK = [None, True, 0, -1, 3, 2**63, "", "x", "Gen", "Loop", "set", b"", 1.5, float("nan")]
 JUNK += [[], [0], [1], [2], [2, "a", 1], [3, 0], [3, 5], [3, -1], [4, b""], [5], [1, "a", "b"]]
-JUNK += [[2, [0], 1], [["x"]], ["set", 1], [2, "k", [3, 0]]]
+JUNK += [[2, [0], 1], [["x"]], ["set", 1], [2, "k", [3, 0]], [7], [8], [9], [10, 1, b""]]
+JUNK += [b"\0\0\0\0", b"\xff\xff\xff\xff" * 3, [11, b"", b""], [10, 2, b"\0\0\0\0"]]
 
 
 def _spots(tree: Any, path: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
@@ -273,7 +286,8 @@ def _replaced(tree: Any, path: tuple[int, ...], value: Any) -> Any:
 @given(programs(max_steps=8), st.randoms(use_true_random=False))
 def test_forged_payloads_are_refused_or_valid(program: Program, chance: random.Random) -> None:
     """Well-formed msgpack with a valid hash, but any part replaced: never another exception."""
-    tree = pack_program(program)
-    spots = [spot for spot in _spots(tree) if len(spot) > 3] or [()]
-    for _ in range(12):
-        _read(sealed(packed(_replaced(tree, chance.choice(spots), chance.choice(JUNK)))))
+    for version, tree in ((2, first_format(program)), (FORMAT_VERSION, pack_program(program))):
+        spots = [spot for spot in _spots(tree) if len(spot) > 3] or [()]
+        for _ in range(8):
+            forged = _replaced(tree, chance.choice(spots), chance.choice(JUNK))
+            _read(sealed(packed(forged), version))
