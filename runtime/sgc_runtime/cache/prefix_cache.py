@@ -54,6 +54,11 @@ class PrefixCache:
         return self.tree.held
 
     @property
+    def shared_held(self) -> int:
+        """Of `held` those that have served several instances; nobody knows when they do again."""
+        return self.tree.shared_held
+
+    @property
     def owned(self) -> int:
         return self.num_slots - self.free - self.tree.cached
 
@@ -133,8 +138,9 @@ class PrefixCache:
         cached = sum(len(n.key) for n in self.tree.nodes())
         locked = sum(len(n.key) for n in self.tree.nodes() if n.locks)
         assert (cached, locked) == (self.tree.cached, self.tree.locked), "counters are off"
-        held = sum(len(n.key) for n in self.tree.nodes() if n.held and not n.locks)
-        assert held == self.tree.held, "tokens that are held are not those that are counted"
+        held = [n for n in self.tree.nodes() if n.held and not n.locks]
+        counts = sum(len(n.key) for n in held), sum(len(n.key) for n in held if n.shared_held)
+        assert counts == (self.tree.held, self.tree.shared_held), "held tokens are not as counted"
         total = self.free + self.evictable + self.referenced
         assert total == self.num_slots, "free + cached + referenced is not the pool size"
         if owned:

@@ -17,7 +17,9 @@ What may be given up goes in this order (`Node.rank`):
 
 | rank     | what                                                   | order within it           |
 |----------|--------------------------------------------------------|---------------------------|
-| released | its last reader is done                                | least recently used first |
+| released | its last reader is done                                | what calls generated      |
+|          |                                                        | before what they asked,   |
+|          |                                                        | least recently used first |
 | unknown  | nobody has said anything                               | least recently used first |
 | held     | a call that waits or is claimed to come reads it again | latest next use first     |
 |          | (`readers`)                                            | (Belady's rule)           |
@@ -42,6 +44,7 @@ _NO_SLOTS: Slots = np.empty(0, np.int64)
 _RANK = 1 << 60  # more than there are uses or steps
 
 FAR = 1 << 50  # a next use of which nobody knows when it is
+ASKED, MADE = 1, 2  # what is released: other instances may ask the same, none generates it
 MANY = -1  # user of what several program instances, or none, have used
 
 
@@ -66,7 +69,7 @@ class Node:
     Attributes:
         claim: whoever is to read it again.
         waiters: requests in the queue that go on from here or from below.
-        released: its last reader is done.
+        released: 0, or its last reader is done: ASKED, or MADE if a call generated it.
         user: the program instance that alone has locked it so far, MANY, or None.
         ahead: computed before any call asked for it, and no call has read it yet.
         label: number of the request that said last what becomes of it.
@@ -102,7 +105,8 @@ class Node:
         self.queued: int | None = None  # rank at which it waits for its eviction
         self.claim: Claim | None = None
         self.waiters = 0
-        self.released = self.ahead = False
+        self.released = 0
+        self.ahead = False
         self.user: int | None = None
         self.label = -1
 
@@ -120,25 +124,31 @@ class Node:
         return self.waiters > 0 or self.claim is not None
 
     @property
+    def shared_held(self) -> bool:
+        """Whether it is held, has served several instances, and nobody knows when it is read."""
+        return self.claim is not None and self.claim.due >= FAR and self.user == MANY
+
+    @property
     def rank(self) -> int:
         """Its place in the order of eviction."""
         if self.waiters:
             return 2 * _RANK
         if self.claim is not None:
             return 2 * _RANK - self.claim.due
-        return self.last_used - (_RANK if self.released else 0)
+        return self.last_used - _RANK * self.released
 
 
 class RadixTree:
     """Match, insert, lock, evict; never touches the KV itself.
 
     `cached` counts all tokens in the tree, `locked` those that a lock protects, `held` those
-    without a lock that are known to be read again.
+    without a lock that are known to be read again, `shared_held` those of them that several
+    instances have read and nobody knows when again.
     """
 
     def __init__(self) -> None:
         self.root = Node(None, _NO_IDS, _NO_SLOTS, 0, 0)
-        self.cached = self.locked = self.held = 0
+        self.cached = self.locked = self.held = self.shared_held = 0
         self._tick = 0
         self._leaves: EvictionQueue[Node] = EvictionQueue()
 
@@ -240,12 +250,11 @@ class RadixTree:
         while node is not above and node.parent is not None:
             if node.locks == 0:
                 self.locked += len(node.key)
-                if node.held:
-                    self.held -= len(node.key)
+                self.count_held(node, -len(node.key))
             node.locks += 1
             if node.user != user and user is not None:
                 node.user = user if node.user is None else MANY
-                node.released = False
+                node.released = 0
             node = node.parent
 
     def unlock(self, node: Node) -> None:
@@ -255,8 +264,7 @@ class RadixTree:
             node.locks -= 1
             if node.locks == 0:
                 self.locked -= len(node.key)
-                if node.held:
-                    self.held += len(node.key)
+                self.count_held(node, len(node.key))
                 if not node.children:
                     self.requeue(node)
             node = node.parent
@@ -303,6 +311,13 @@ class RadixTree:
         if not (node.children or node.locks) and node.evictable:
             self._leaves.push(node)
 
+    def count_held(self, node: Node, tokens: int) -> None:
+        """So many tokens of a node come to those without a lock that are held, if it is."""
+        if node.held:
+            self.held += tokens
+            if node.shared_held:
+                self.shared_held += tokens
+
     def cut(self, node: Node, end: int) -> None:
         """Let a node begin behind token `end`, which is inside; what lies before is its parent."""
         self._split(node, end)
@@ -335,8 +350,7 @@ class RadixTree:
         """Cut a node without locks and children down to `keep` tokens; none: it dies."""
         parent, freed = node.parent, node.slots
         assert parent is not None
-        if node.held:
-            self.held -= len(freed) - max(0, keep)
+        self.count_held(node, max(0, keep) - len(freed))
         if keep > 0:
             freed = freed[keep:]
             node.key, node.slots = node.key[:keep], node.slots[:keep]

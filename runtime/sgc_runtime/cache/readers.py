@@ -3,7 +3,7 @@ nobody reads again. It moves their place in the order of eviction, and never loc
 
 from __future__ import annotations
 
-from sgc_runtime.cache.radix_tree import Claim, Node, RadixTree
+from sgc_runtime.cache.radix_tree import MADE, Claim, Node, RadixTree
 
 
 class Readers:
@@ -34,15 +34,16 @@ class Readers:
         """Let a claim, or none, take the place of the one that a living node has."""
         if node.claim is claim:
             return
-        held = node.held
+        if not node.locks:
+            self._tree.count_held(node, -len(node.key))
         if node.claim is not None:
             del node.claim.nodes[node]
         node.claim = claim
         if claim is not None:
             claim.nodes[node] = None
-            node.released = False
-        if held != node.held and not node.locks:
-            self._tree.held += len(node.key) if node.held else -len(node.key)
+            node.released = 0
+        if not node.locks:
+            self._tree.count_held(node, len(node.key))
         self._tree.requeue(node)
 
     def drop(self, claim: Claim) -> None:
@@ -50,10 +51,14 @@ class Readers:
         for node in list(claim.nodes):
             self.claim(node, None)
 
-    def release(self, node: Node) -> None:
-        """Nobody is known to read a living node again: it is among the first to go."""
+    def release(self, node: Node, what: int = MADE) -> None:
+        """Nobody is known to read a living node again: it is among the first to go.
+
+        Args:
+            what: ASKED or MADE.
+        """
         self.claim(node, None)
-        node.released = True
+        node.released = what
         self._tree.requeue(node)
 
     def read(self, node: Node) -> int:

@@ -11,7 +11,12 @@ A request fits if its own tokens, and the share `reserve` of what it and all in 
 generate, find room. For a program instance that has not begun, the tokens that begun instances
 will come back for must find room too, and the share `claims` of what later calls, its own and
 theirs, may generate (`instances`, `lifetimes`). With `hints` all in flight must be able to end with
-it (`safety`). With nothing in flight it fits in any case.
+it (`safety`), and what is held for others, or will be when those in flight end, must stay, unless a
+row more is worth what it costs to compute it anew. With nothing in flight it fits in any case.
+
+With `hints` a call of a begun instance that goes on from nothing in the cache, where nobody knows
+how much is to come, waits among the new ones: nothing of its instance is lost meanwhile, and
+whoever finds its prefix is served before those that would push it out.
 """
 
 from __future__ import annotations
@@ -57,6 +62,7 @@ class _Round:
         self.budget, self.ends = budget, ends
         self.places, self.prefixes = places, prefixes
         self.growth = sum(r.num_growth for r in in_flight)
+        self.returning = sum(map(_returning, in_flight))  # of `growth`, what will be read again
         self._flight = in_flight
         self.ahead = 0  # slots kept for requests that were passed over
         self.admitted: list[Request] = []
@@ -92,6 +98,7 @@ class _Round:
             self.ends[request] = end
         self.places -= 1
         self.growth += request.num_growth
+        self.returning += _returning(request)
         self._flight.append(request)
         self._largest = max(self._largest, request.num_needed)
         self.prefixes.add(request)
@@ -270,24 +277,39 @@ class Admission:
         left = room - ceil(self.reserve * (request.num_growth + step.growth))
         if not called:
             left -= step.ahead
-            held = self._cache.held if self._hints else 0
             if self._claims and self.instances.cohort_of(request) is None:
-                others = sum(more for i, more in step.begun.items() if i != request.instance)
-                later = self.instances.growth + others + (request.more_tokens or 0)
-                left -= ceil(self._claims * later)
-                left -= held + self.instances.claimed(self._cache.evictable - held)
-            elif left >= 0 and left < held and not self._pays(request, held - left, step):
+                left -= self._claimed(request, step)
+            elif self._hints and left >= 0 and not self._pays(request, left, step):
                 return False
         if left < 0:
             return False
         return not self._hints or step.is_safe(room, request, missing)
 
-    def _pays(self, request: Request, lost: int, step: _Round) -> bool:
-        """Whether a request is to begin though `lost` tokens that others read again will be
-        computed anew for it: one row more saves steps, the fewer rows there are the more."""
+    def _claimed(self, request: Request, step: _Round) -> int:
+        """Slots that a new instance leaves to those that have begun, and to its own later calls."""
+        held = self._cache.held if self._hints else 0
+        others = sum(more for i, more in step.begun.items() if i != request.instance)
+        later = self.instances.growth + others + (request.more_tokens or 0)
+        certain = held + self.instances.claimed(self._cache.evictable - held)
+        return ceil(self._claims * later) + certain
+
+    def _pays(self, request: Request, left: int, step: _Round) -> bool:
+        """Whether a request is to begin with `left` slots beside what those in flight are likely
+        to take, though tokens that others read again may be computed anew for it: one row more
+        saves steps, the fewer rows there are the more."""
+        # What is read again must find room in full: in flight it is locked, then it is held.
+        returning = step.returning + _returning(request)
+        lost = self._cache.held - left + ceil((1.0 - self.reserve) * returning)
+        # So must the later calls of its instance: else one branch after another is carried out.
+        lost += request.more_tokens or 0
+        if lost <= 0:
+            return True
+        # The memory of a head that all instances share serves all that wait, one after another.
+        shared = min(lost, self._cache.shared_held)
+        cost = lost - shared + shared / max(1, len(self.waiting))
         rows = step.num_in_flight
         tokens = max(1.0, self.reserve * request.num_growth)
-        return lost * rows * rows < tokens * self._config.step_tokens
+        return cost * rows * rows < tokens * self._config.step_tokens
 
     def _leave_queue(self, request: Request, clock: int) -> None:
         self.waiting.remove(request, served=True)
@@ -308,4 +330,14 @@ class Admission:
         return request.num_target + ceil(self._config.reserve * request.num_growth)
 
     def _cohort_of(self, request: Request) -> int | None:
-        return self.instances.cohort_of(request) if self._priorities else None
+        if not self._priorities:
+            return None
+        on_from_nothing = request.anchor is None or request.anchor.parent is None
+        if self._hints and request.more_tokens is None and on_from_nothing:
+            return None
+        return self.instances.cohort_of(request)
+
+
+def _returning(request: Request) -> int:
+    """Slots that it may still take, of which calls to come read what is in them."""
+    return request.num_growth if request.more_tokens else 0

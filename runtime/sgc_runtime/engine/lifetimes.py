@@ -3,9 +3,9 @@
 A call's tokens fall into regions (`Region`), of each of which it knows whether its program instance
 reads it again, and after how many tokens. When the call ends, that moves their place in the order
 of eviction (`cache.readers`): what nobody reads again is the first to go, as far as no other
-instance has used it; what is read again goes last, the latest next use first. Who waits in the
-queue holds what it will find in the same way. Of two calls the one that was issued later knows
-better.
+instance has used it (what it has generated before what it has asked, which others may ask too);
+what is read again goes last, the latest next use first. Who waits in the queue holds what it will
+find in the same way. Of two calls the one that was issued later knows better.
 
 No instance keeps memory that it does not use: a rank locks nothing, and all claims of an instance
 lapse when nothing of it was in the engine for a few steps.
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sgc_runtime.cache.prefix_cache import PrefixCache
-from sgc_runtime.cache.radix_tree import FAR, Claim, Node
+from sgc_runtime.cache.radix_tree import ASKED, FAR, MADE, Claim, Node
 from sgc_runtime.engine.request import Region, Request
 
 _MANY_CLAIMS = 64  # of one instance, before empty ones are sorted out
@@ -124,6 +124,8 @@ class Lifetimes:
             while node.parent is not None and node.end > region.start:
                 if node.start < region.start:
                     self._cache.tree.cut(node, region.start)
+                if region.readers == 0 and node.start < request.num_prompt < node.end:
+                    self._cache.tree.cut(node, request.num_prompt)
                 self._mark(node, label)
                 node = node.parent
 
@@ -145,6 +147,6 @@ class Lifetimes:
         if claim is not None:
             self._readers.claim(node, claim)
         elif region.readers == 0 and node.user == request.instance:
-            self._readers.release(node)
+            self._readers.release(node, MADE if node.start >= request.num_prompt else ASKED)
         elif own:
             self._readers.claim(node, None)
