@@ -361,4 +361,9 @@ _HANDLERS: dict[Any, Handler] = {
     **{getattr(builtins, n): _refused(n) for n in ("locals", "eval", "exec", "vars", "dir")},
 }  # fmt: skip
 
+# For these all keys of a dict count.
+KEYS_COUNT = frozenset(
+    map(id, (len, sorted, list, tuple, set, frozenset, sum, min, max, any, all, map, filter, zip,
+             enumerate))
+)  # fmt: skip
 MODELLED: dict[int, Handler] = {id(fn): handler for fn, handler in _HANDLERS.items()}

@@ -17,13 +17,14 @@ from types import (
 from typing import TYPE_CHECKING, Any
 
 from sgc.lang.tools import Tool
-from sgc.trace.builtin_functions import MODELLED
+from sgc.trace.builtin_functions import KEYS_COUNT, MODELLED
 from sgc.trace.context import MAX_DEPTH
 from sgc.trace.env import Frame
 from sgc.trace.generator import TracedGenerator, checked, materialize
 from sgc.trace.operand import holds_spread, holds_symbol, walk
 from sgc.trace.refusal import is_rewritten, refuse
 from sgc.trace.rewriter import rewrite
+from sgc.trace.run_dicts import settle
 from sgc.trace.snapshot import reach_of_function
 from sgc.trace.source import is_user_file, is_user_function
 from sgc.trace.symbol import BIND_ADVICE, Poison, Symbol, SymbolMethod, as_data, is_mark
@@ -51,6 +52,8 @@ class Calls:
             raise refuse(f"a run-time value is called; {BIND_ADVICE}")
         modelled = MODELLED.get(id(fn))
         if modelled is not None:
+            if id(fn) in KEYS_COUNT:
+                args = tuple(settle(self.trace, arg) for arg in args)
             return modelled(self.trace, *map(as_data, args), **kwargs)
         if type(fn) is MethodDescriptorType and args and _is_receiver(fn, args[0]):
             return self.trace.runtime.method(args[0], fn.__name__, *args[1:], **kwargs)

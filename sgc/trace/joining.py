@@ -150,7 +150,7 @@ class Join:
     def _whole(self, contents: list[dict[Any, Any]]) -> dict[Any, Any]:
         """A dict that has other keys, or another order of them, on each path."""
         for content in contents:
-            check_lookup(content)
+            check_lookup({k: v for k, v in content.items() if type(v) is not Maybe})
         merged = self._symbol(contents, "a dict")
         return {WHOLE: merged if type(merged) is Poison else Whole(merged)}
 

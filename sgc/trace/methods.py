@@ -54,6 +54,8 @@ class Methods:
             return self._list_method(owner, name, args, kwargs)
         if kind is tuple and name in _SEARCHES and holds_symbol((owner, args)):
             return self.trace.expr(f".{name}", owner, *args)
+        if kind is dict and name in ("keys", "values", "items"):
+            run_dicts.settle(self.trace, owner)
         if kind is dict and (whole(owner) is not None or (args and type(args[0]) is Symbol)):
             if name != "update" and not kwargs:
                 return run_dicts.method(self.trace, owner, name, args)

@@ -28,6 +28,20 @@ def check_lookup(value: dict[Any, Any]) -> None:
         raise refuse(KEY)
 
 
+def settle(trace: Trace, value: Any) -> Any:
+    """`value`, where all of its keys count: a dict that has some on some paths only becomes one
+    whose keys the run decides."""
+    if type(value) is not dict or not any(type(v) is Maybe for v in value.values()):
+        return value
+    if any(is_container(v) for v in value.values()):
+        return value  # refused: the lists and objects in it would lose their other names
+    ref = trace.operand(value)
+    trace.log.touch(value)
+    value.clear()
+    value[WHOLE] = Whole(Symbol(trace.region, ref.node, DICT))
+    return value
+
+
 def lookup(trace: Trace, value: dict[Any, Any], key: Any) -> Any:
     """`value[key]`."""
     from sgc.trace.items import symbol_item

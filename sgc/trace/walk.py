@@ -10,6 +10,7 @@ from sgc.trace.form import INT, UNKNOWN, Form
 from sgc.trace.lengths import Length, length_of, shortest
 from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
 from sgc.trace.refusal import refuse
+from sgc.trace.run_dicts import settle
 from sgc.trace.symbol import Symbol, is_stream, whole
 from sgc_ir.graph import Param
 
@@ -139,7 +140,7 @@ def as_walk(trace: Trace, value: Any) -> Walk | None:
         return value.as_walk()
     if isinstance(value, RunTimeForks):
         return Leaf(trace, value)
-    if (symbol := whole(value)) is not None:
+    if (symbol := whole(settle(trace, value))) is not None:
         return Leaf(trace, trace.expr("list_of", symbol))
     if type(value) is Symbol or holds_spread(value):
         return Leaf(trace, trace.runtime.as_list(value))

@@ -175,6 +175,42 @@ def copies(s, q: str, made: dict[str, Any], pairs: Any):
     return d, dict(pairs), meta["finish_reason"], dict(d), made
 
 
+def filled(s):
+    d = {}
+    for key in ("x", "y"):
+        s += key + sgc.gen("v", max_tokens=1)
+        if s["v"] in ("yes", "a"):
+            d[key] = s["v"]
+    return d
+
+
+@case
+def all_keys_of_what_some_paths_set(s):
+    d, e = filled(s), filled(s)
+    s += f"{sorted(d)} {len(d)}"
+    for k, v in e.items():
+        s += f"{k}={v};" + sgc.gen("w", max_tokens=1)
+    e["new"] = "n"
+    if len(d) > 1:
+        s += "many" + sgc.gen("m", max_tokens=1)
+    return (
+        d,
+        e,
+        list(d),
+        ",".join(e.values()),
+        max(d, default="none"),
+        {k: v * 2 for k, v in d.items()},
+    )
+
+
+@case
+def all_keys_in_one_arm(s):
+    d = filled(s)
+    n = len(d) if s["v"] == "yes" else d.get("x")
+    d["z"] = "again"
+    return n, d, list(d)
+
+
 def dict_of(d):
     e = d.copy()
     e["more"] = len(d)
