@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from sgc_ir.json_text import read_json
+from sgc_ir.parsing import parse_expression
 from sgc_ir.quote import quote
 
 MAX_TYPE_CHARS = 1000
@@ -154,7 +155,7 @@ def parse_type(text: str) -> TypeForm:
     if len(text) > MAX_TYPE_CHARS:
         raise ValueError(f"type longer than {MAX_TYPE_CHARS} characters")
     try:
-        return _from_ast(ast.parse(text.strip(), mode="eval").body)
+        return _from_ast(parse_expression(text.strip()))
     except _REFUSED as error:
         raise ValueError(f"not a type of the language: {text!r}") from error
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from sgc.lang.source import source_at
 from sgc.trace.refusal import CodeText, refuse
+from sgc_ir.parsing import parse_module
 
 FunctionNode = ast.FunctionDef | ast.Lambda
 _STARTED = time.time()
@@ -75,7 +76,7 @@ def _from_text(code: CodeType, text: str, first_line: int) -> FunctionSource | N
 
 def _parse(text: str) -> ast.Module | None:
     try:
-        return ast.parse("if 1:\n" + text if text[:1] in (" ", "\t") else text)
+        return parse_module("if 1:\n" + text if text[:1] in (" ", "\t") else text)
     except SyntaxError:  # a lambda inside of a statement that is cut off
         return None
 
