@@ -1,42 +1,17 @@
-"""`sgc.first`: who is chosen, what becomes of the others, and compiled as interpreted.
-
-Those that shall lose take twenty seconds, so that a test which waits for one does not end in time.
-"""
+"""`sgc.first`: who is chosen, what is refused, and compiled as interpreted."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.tracer import reply
+from support.races import MODES, ask, assert_equal, backend, outcome
 
 import sgc
-from sgc.testing import ScriptedBackend
 from sgc_ir.codec import decode, encode
 from sgc_ir.text import parse_program, print_program
-
-MODES = pytest.mark.parametrize("mode", ["interpreted", "compiled"])
-SLOW_S = 20.0
-
-
-def backend(**kwargs: Any) -> ScriptedBackend:
-    """Prompts with SLOW in them take twenty seconds, those with FAIL fail."""
-    return ScriptedBackend(
-        reply,
-        delay=lambda prompt: SLOW_S if "SLOW" in prompt else 0.0,
-        fail=lambda prompt: RuntimeError("told to fail") if "FAIL" in prompt else None,
-        **kwargs,
-    )
-
-
-@sgc.function
-def ask(s, kind: str):
-    s += f"{kind}?" + sgc.gen("draft", max_tokens=8)
-    s += " so:" + sgc.gen("answer", max_tokens=8)
-    return {"kind": kind, "answer": s["answer"]}
 
 
 @sgc.function
@@ -138,36 +113,6 @@ def among_controlled(s, kinds: list[str]):
     s += sgc.gen("last", max_tokens=4)
 
 
-def calls_without_losers(used: ScriptedBackend) -> list[str]:
-    """Those that were answered; which of the others began before they lost is not told."""
-    return sorted(repr(call) for call in used.calls if call["result"] is not None)
-
-
-def outcome(program: sgc.Program, row: dict[str, Any], mode: str) -> dict[str, Any]:
-    used = backend()
-    begin = time.monotonic()
-    state = program.run_batch([row], backend=used, seed=5, mode=mode)[0]
-    assert time.monotonic() - begin < SLOW_S / 2
-    error = state.error()
-    return {
-        "error": None if error is None else (type(error).__name__, str(error)),
-        "value": state.value,
-        "vars": state.vars,
-        "text": state.text() if error is None else None,
-        "usage": state.usage,
-        "calls": calls_without_losers(used),
-    }
-
-
-def assert_equal(program: sgc.Program, **row: Any) -> dict[str, Any]:
-    live, graph = outcome(program, row, "interpreted"), outcome(program, row, "compiled")
-    if live["error"] is None:
-        assert graph == live
-    else:
-        assert graph["error"] == live["error"]
-    return live
-
-
 CASES: list[tuple[sgc.Program, dict[str, Any]]] = [
     (among_listed, {"k": 1, "a": "SLOW a", "b": "b", "c": "SLOW c"}),
     (among_listed, {"k": 2, "a": "a", "b": "SLOW b", "c": "c"}),
@@ -240,113 +185,6 @@ def test_what_loses_leaves_no_trace_in_result_and_usage(mode: str) -> None:
     assert raced["value"] == alone["value"]
     assert raced["usage"] == alone["usage"]
     assert not any("SLOW a? so" in call or "/g1" in call for call in raced["calls"] if "c1" in call)
-
-
-@sgc.function
-def reads_a_loser(s):
-    runs = [ask("quick"), ask("SLOW")]
-    s += str(sgc.first(1, runs)) + runs[1]["answer"]
-
-
-@sgc.function
-def reads_a_failed_one(s):
-    runs = [ask("quick"), ask("FAIL")]
-    s += str(sgc.first(1, runs)) + sgc.gen("last", max_tokens=4)
-    s.set("other", runs[1]["answer"])
-
-
-@sgc.function
-def reads_a_lost_branch(s):
-    forks = s.fork(2)
-    forks += lambda i: ["quick", "SLOW"][i] + sgc.gen("x", max_tokens=4)
-    found = sgc.first(1, forks)
-    s.set("other", forks[1]["x"])
-    return found
-
-
-@MODES
-@pytest.mark.parametrize(
-    ("program", "reason"),
-    [
-        (reads_a_failed_one, "told to fail|others were first"),
-        (reads_a_lost_branch, "others were first"),
-    ],
-)
-def test_reading_what_was_not_chosen_fails(program: sgc.Program, reason: str, mode: str) -> None:
-    with pytest.raises(sgc.GenerationError, match=reason):
-        program.run(backend=backend(), mode=mode)
-
-
-@sgc.tool(effect="pure")
-def slow_tool(what: str) -> str:
-    time.sleep(SLOW_S if what == "SLOW" else 0)
-    return what
-
-
-@sgc.function
-def uses_a_tool(s, what: str):
-    try:
-        s += sgc.call(slow_tool, what) + sgc.gen("x", max_tokens=4)
-    except sgc.GenerationError:
-        s += "no tool" + sgc.gen("x", max_tokens=4)
-    return s["x"]
-
-
-@sgc.function
-def races_tools(s):
-    runs = [uses_a_tool("SLOW"), uses_a_tool("quick")]
-    s += sgc.first(1, runs)[0] + sgc.gen("last", max_tokens=4)
-
-
-@sgc.function
-def reads_a_lost_tool(s):
-    runs = [uses_a_tool("SLOW"), uses_a_tool("quick")]
-    s += sgc.first(1, runs)[0] + sgc.gen("last", max_tokens=4)
-    return runs[0]["x"]
-
-
-def test_a_row_does_not_wait_for_the_tools_of_losers() -> None:
-    assert_equal(races_tools)
-    assert "others were first" in assert_equal(reads_a_lost_tool)["error"][1]
-
-
-@sgc.function
-def takes_failures(s, a: str, b: str):
-    try:
-        found = sgc.first(1, [ask(a), ask(b)])[0]["answer"]
-    except sgc.GenerationError:
-        found = "none"
-    s += found + sgc.gen("last", max_tokens=4)
-    return found
-
-
-@pytest.mark.parametrize(("a", "b"), [("a", "SLOW b"), ("FAIL a", "b"), ("FAIL a", "FAIL b")])
-def test_a_program_may_take_that_too_few_finished(a: str, b: str) -> None:
-    assert assert_equal(takes_failures, a=a, b=b)["error"] is None
-
-
-@sgc.function
-def takes_it(s):
-    runs = [ask("quick"), ask("SLOW")]
-    found = sgc.first(1, runs)
-    try:
-        s += runs[1]["answer"]
-    except sgc.GenerationError:
-        s += "too slow"
-    return found
-
-
-@MODES
-def test_reading_a_loser_names_the_race(mode: str) -> None:
-    line = reads_a_loser.spec.first_line + 3
-    with pytest.raises(sgc.GenerationError, match="others were first") as caught:
-        reads_a_loser.run(backend=backend(), mode=mode)
-    assert f"sgc.first at tests/higher/test_first.py:{line}" in str(caught.value)
-    assert caught.value.node == "c1"
-
-
-def test_a_program_may_take_that() -> None:
-    assert assert_equal(takes_it)["text"] == "too slow"
 
 
 @sgc.tool(effect="irreversible")

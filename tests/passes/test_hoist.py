@@ -193,7 +193,7 @@ def program(s, q: str):
 """
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(sources())
 def test_random_arms_that_begin_alike(text: str) -> None:
     program = load_text(text)
