@@ -17,7 +17,7 @@ from typing import Any
 from sgc.breaks.bound import BoundRegion, RegionCode
 from sgc.breaks.exits import Ended, StreamEnd
 from sgc.breaks.pieces import Statement
-from sgc.breaks.scene import Scene
+from sgc.breaks.scene import Place, Scene
 from sgc.breaks.world import World, given
 from sgc.lang.reach import Reach, unchanged
 from sgc.trace.entries import Gathered, Given, Written
@@ -31,6 +31,8 @@ _MAX_KEPT = 128  # regions of a site
 _MAX_TRIES = 100  # regions that a site keeps in vain before it gives up
 _ATOMS = (str, int, float, bool, bytes, complex, type(None))
 _MARKS = (Symbol, Maybe, Spread, Whole)
+_MAX_WORLDS = 8  # of globals for one key
+_OPEN_TYPES: tuple[tuple[type, ...], ...] = ((str, int, float, bool), (str,))
 _KEPT: Any = object()  # a local that is what it was
 
 
@@ -49,9 +51,11 @@ class KeptRegion:
         self._sources = [(name, self._source(scene, s)) for name, s in world.sources.items()]
         self._live = [(made, self._place(scene, made, live)) for made, live in world.live.values()]
         self._streams = [(made, scene.number(live)) for made, live in world.streams]
+        self._rows = [(c, scene.number(c)) for c in scene.containers]
+        self._scene = scene
         self._entered = frozenset(world.entered)
         self._ends = {code: self._ended(ended) for code, ended in ends.items()}
-        del self._world, self._env, self._contents, self._new
+        del self._world, self._env, self._contents, self._new, self._scene
 
     # -- to one row
 
@@ -60,6 +64,7 @@ class KeptRegion:
         objects = scene.objects
         params = {name: find(objects, env) for name, find in self._sources}
         live = {id(made): (made, find(objects, env)) for made, find in self._live}
+        live |= {id(made): (made, objects[at]) for made, at in self._rows}
         ends = {code: self._bound(ended, env, live) for code, ended in self._ends.items()}
         streams = [(made, objects[at]) for made, at in self._streams]
         return BoundRegion(self.code, ends, params, live, streams)
@@ -79,8 +84,8 @@ class KeptRegion:
     # -- from the first row
 
     def _source(self, scene: Scene, source: Any) -> Callable[[Sequence[Any], Env], Any]:
-        if type(source) is str:
-            return lambda objects, env: env.slots[source]
+        if type(source) is tuple:
+            return lambda objects, env: _at(source, objects, env)
         if not scene.has(source):
             raise _OneRow
         at = scene.number(source)
@@ -88,8 +93,7 @@ class KeptRegion:
 
     def _place(self, scene: Scene, made: Any, live: Any) -> Callable[[Sequence[Any], Env], Any]:
         if type(made) is Symbol:
-            name = next(n for n, value in self._world.entered.items() if value is made)
-            return lambda objects, env: env.slots[name]
+            return self._source(scene, self._world.places[id(made)])
         if not scene.has(live):
             raise _OneRow
         at = scene.number(live)
@@ -97,10 +101,11 @@ class KeptRegion:
 
     def _ended(self, ended: Ended) -> Ended:
         self._contents = {id(at): content for at, content in ended.containers}
-        if self._contents.keys() & self._world.before.keys() != {id(self._env)}:
-            raise _OneRow  # a container of the row is changed
         self._new: dict[int, tuple[Any, Any]] = {}
         own = self._contents[id(self._env)]
+        for container, _ in ended.containers:
+            if container is not self._env:
+                self._container(container)
         content = {name: self._local(name, value) for name, value in own.items()}
         for forks, _ in ended.forks:
             self._check(forks)
@@ -127,15 +132,20 @@ class KeptRegion:
         elif kind is StaticForks:
             for branch in value:
                 self._check(branch)
-        elif kind in (list, dict) and id(value) not in self._world.before:
+        elif kind in (list, dict) and self._scene.has(value):
+            return
+        elif kind in (list, dict):
             self._container(value)
         else:
             raise _OneRow
 
     def _container(self, value: Any) -> None:
-        """A list or dict that each row gets anew."""
+        """A list or dict that is changed, or that each row gets anew."""
         if id(value) in self._new:
             return
+        is_known = id(value) not in self._world.before or self._scene.has(value)
+        if type(value) not in (list, dict) or not is_known:
+            raise _OneRow
         content = self._contents.get(id(value), value).copy()
         self._new[id(value)] = (value, content)
         for item in content.values() if type(content) is dict else content:
@@ -169,17 +179,26 @@ class KeptRegion:
         raise _OneRow
 
 
+def _at(place: Place, objects: Sequence[Any], env: Env) -> Any:
+    """The value at a place of a row."""
+    number, key, *indices = place
+    found = env.slots[key] if number < 0 else objects[number][key]
+    for index in indices:
+        found = found[index]
+    return found
+
+
 class Site:
     """Statements of a program that are run as a region, as they are called.
 
     Attributes:
         names: the names and attributes in the statements.
-        texts: whether strings are run-time values there: until that is refused.
+        open_types: types of values that are run-time values there, until that is refused.
     """
 
-    def __init__(self, names: frozenset[str], texts: bool) -> None:
+    def __init__(self, names: frozenset[str], is_open: bool) -> None:
         self.names = names
-        self.texts = texts
+        self._left = list(_OPEN_TYPES) if is_open else []
         self._kept: OrderedDict[Any, list[tuple[Reach, KeptRegion]]] = OrderedDict()
         self._in_vain = 0
         self._lock = threading.Lock()
@@ -188,6 +207,17 @@ class Site:
     def is_open(self) -> bool:
         """Whether it is worth while to look for regions."""
         return self._in_vain < _MAX_TRIES
+
+    @property
+    def open_types(self) -> tuple[type, ...]:
+        left = self._left
+        return left[0] if left else ()
+
+    def refuse(self, open_types: tuple[type, ...]) -> None:
+        """Values of fewer types are run-time values from now on."""
+        with self._lock:
+            if self.open_types == open_types:
+                self._left = self._left[1:]
 
     def find(self, scene: Scene, now: Reach) -> KeptRegion | None:
         """The region for what a row begins with."""
@@ -208,7 +238,7 @@ class Site:
         with self._lock:
             self._in_vain += 1
             if kept is not None:
-                self._kept[scene.key] = [(now, kept)]
+                self._kept[scene.key] = [(now, kept), *self._kept.pop(scene.key, ())][:_MAX_WORLDS]
                 if len(self._kept) > _MAX_KEPT:
                     self._kept.popitem(last=False)
 
@@ -226,6 +256,6 @@ class Sites:
         if found is None:
             names = frozenset(name for s in statements for name in s.names)
             # the defaults of a local function are values
-            texts = not any(isinstance(s.node, ast.FunctionDef) for s in statements)
-            found = self._sites.setdefault(key, Site(names, texts))
+            is_open = not any(isinstance(s.node, ast.FunctionDef) for s in statements)
+            found = self._sites.setdefault(key, Site(names, is_open))
         return found

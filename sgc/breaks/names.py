@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
+
+from sgc.lang.reach import BY_NAME, named
 
 _NAMED = ("id", "attr", "name", "asname", "arg", "rest")
 
 
 def names_in(statement: ast.AST) -> frozenset[str]:
-    """All names and attributes that stand in a statement, whatever they are."""
+    """All names and attributes that stand in a statement, whatever they are, and texts where
+    `getattr` may take them for names."""
     found: set[str] = set()
     for node in ast.walk(statement):
         for field in _NAMED:
@@ -21,24 +24,16 @@ def names_in(statement: ast.AST) -> frozenset[str]:
                 found.add(name.partition(".")[0])
         if isinstance(node, ast.Global | ast.Nonlocal):
             found.update(node.names)
+    if not BY_NAME.isdisjoint(found):
+        constants = (n.value for n in ast.walk(statement) if isinstance(n, ast.Constant))
+        found.update(text for text in constants if isinstance(text, str) and text.isidentifier())
     return frozenset(found)
 
 
 def roots(function: FunctionType, names: frozenset[str]) -> list[Any]:
     """Each name with what it is among the globals, built-ins and closures of a function, and in
     the modules found there."""
-    found: list[Any] = []
-    seen: set[int] = set()
-    todo = list(_spaces(function))
-    while todo:
-        space = todo.pop()
-        for name in sorted(names & space.keys()):
-            value = space[name]
-            found += (name, value)
-            if isinstance(value, ModuleType) and id(value) not in seen:
-                seen.add(id(value))
-                todo.append(vars(value))
-    return found
+    return list(named(names, _spaces(function)))
 
 
 def _spaces(function: FunctionType) -> Iterator[dict[str, Any]]:

@@ -54,18 +54,19 @@ class RegionMaker:
         self._trace.care(self._body.takes_errors > 0)
         self._body.regions.wait()
         site = self._site(statements)
-        scene = self._scene(site, site.texts)
-        now = None if scene.key is None else self._reach(site)
-        kept = None if now is None else site.find(scene, now)
-        if kept is not None and self._may_use(kept):
-            return kept.bind(scene, self._env), None
-        if scene.texts and now is not None:
+        now = self._reach(site) if site.is_open else None
+        while True:
+            open_types = site.open_types
+            scene = self._scene(site, now, open_types)
+            kept = None if now is None or scene.key is None else site.find(scene, now)
+            if kept is not None and self._may_use(kept):
+                return kept.bind(scene, self._env), None
+            if now is None or not scene.values:
+                return self._traced(statements, site, scene, now)
             found = self._trial(statements, site, scene, now)
             if found is not None:
                 return found, None
-            site.texts = False
-            scene = self._scene(site, False)
-        return self._traced(statements, site, scene, now)
+            site.refuse(open_types)
 
     # -- regions of other rows
 
@@ -75,9 +76,13 @@ class RegionMaker:
         called = trace.main, trace.calls_programs, trace.takes_errors, self._in_loop
         return self._sites.at(list(compiled), *called)
 
-    def _scene(self, site: Site, texts: bool) -> Scene:
-        names = site.names if site.is_open else None
-        return Scene(self._body.stream, self._env.slots, names, texts)
+    def _scene(self, site: Site, now: Reach | None, open_types: tuple[type, ...]) -> Scene:
+        stream, slots = self._body.stream, self._env.slots
+        scene = Scene(stream, slots, None if now is None else site.names, open_types)
+        outside = set(map(id, now.values)) if now is not None and scene.containers else ()
+        if any(id(container) in outside for container in scene.containers):
+            return Scene(stream, slots, None, ())  # others see it too
+        return scene
 
     def _reach(self, site: Site) -> Reach:
         """What the statements lead to outside of the row."""
@@ -104,7 +109,7 @@ class RegionMaker:
     def _trial(
         self, statements: Sequence[Statement], site: Site, scene: Scene, now: Reach
     ) -> BoundRegion | None:
-        """The region with its texts as run-time values; None where something refuses that."""
+        """The region with some values left to the run; None where something refuses that."""
         with self._tracing(statements, scene) as traced:
             failure = self._trace_some(traced, statements)
             if failure is not None or not self._closes(traced, statements):
@@ -117,14 +122,14 @@ class RegionMaker:
     def _traced(
         self, statements: Sequence[Statement], site: Site, scene: Scene, now: Reach | None
     ) -> tuple[BoundRegion, Exception | None]:
-        """The region with its texts as constants, and what was raised behind it."""
+        """The region with all values as constants, and what was raised behind it."""
         with self._tracing(statements, scene) as traced:
             failure = self._trace_some(traced, statements)
             if isinstance(failure, Refusal):
                 statements[traced.taken].refused = failure
             is_whole = self._close(traced, statements)
             region = traced.bound()
-        if is_whole and failure is None and now is not None:
+        if is_whole and failure is None and now is not None and scene.key is not None:
             self._keep(traced, region, site, scene, now)
         if isinstance(failure, Refusal) or not is_whole:
             return region, None

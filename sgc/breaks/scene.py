@@ -24,6 +24,8 @@ SCALARS = (str, int, float, bool)  # values of variables whose type is known whe
 _EXACT = (str, int, bool, bytes, type(None))
 _MAX_ITEMS = 500
 
+Place = tuple[Any, ...]
+
 
 class Undecided(Exception):
     """Something that cannot be compared between rows."""
@@ -48,33 +50,42 @@ class Scene:
     """Args:
         root: the stream of the body. slots: locals. names: those that the statements
             name; None where no key is wanted.
-        texts: strings among these are run-time values, so that only their type is in the key.
+        open_types: values of these types are run-time values, so that only their type is in the
+            key.
 
     Attributes:
-        objects: streams, states, forks, handles and variables in an order that depends on the key
-            only. kinds: type of what each variable holds, by the id of its Pending; None where it
-            is not there yet. texts: names of locals that are run-time values.
+        objects: streams, states, forks, handles, variables, lists and dicts, in an order that
+            depends on the key only. containers: the lists and dicts among these.
+        kinds: type of what each variable holds, by the id of its Pending; None where it is not
+            there yet.
+        values: where the run-time values stand: the place of their container in `objects` (-1:
+            the locals), the key there, and indices of tuples.
         key: None where it cannot be decided.
     """
 
     def __init__(
-        self, root: Stream, slots: Mapping[str, Any], names: Collection[str] | None, texts: bool
+        self,
+        root: Stream,
+        slots: Mapping[str, Any],
+        names: Collection[str] | None,
+        open_types: tuple[type, ...],
     ) -> None:
         self.objects: list[Any] = []
+        self.containers: list[Any] = []
         self.kinds: dict[int, type | None] = {}
-        self.texts: list[str] = []
+        self.values: set[Place] = set()
         self.key: Hashable = None
+        self._open_types = open_types
         self._numbers: dict[int, int] = {}
         self._parts: list[Any] = []
-        self._seen: dict[int, int] = {}  # containers, in order
         self._left = _MAX_ITEMS
         if names is None:
             return
         self.number(root)
         try:
-            found = tuple(self._slots(slots, names, texts))
+            found = tuple(self._slots(slots, names))
         except Undecided:
-            self.texts.clear()
+            self.values.clear()
             return
         self.key = found, tuple(self._parts)
 
@@ -85,19 +96,19 @@ class Scene:
             found = self._numbers[id(value)] = len(self.objects)
             self.objects.append(value)
             self._parts.append(None)
-            self._parts[found] = self._described(value)
+            self._parts[found] = self._described(value, found)
         return found
 
     def has(self, value: Any) -> bool:
         """Whether it is among `objects`."""
         return id(value) in self._numbers
 
-    # -- streams and what holds them
-
-    def _described(self, value: Any) -> Any:
+    def _described(self, value: Any, at: int) -> Any:
+        if type(value) in (list, dict):
+            return self._content(value, at)
         if isinstance(value, ProgramState):
             group = -1 if value._group is None else self.number(value._group)
-            item = self._plain(value._stream.item) if value._has_item else None
+            item = self._fixed(value._stream.item) if value._has_item else None
             return "state", self.number(value._stream), value._role, value._joined, item, group
         if isinstance(value, ForkGroup):
             branches = tuple([self.number(branch) for branch in value._branches])
@@ -113,64 +124,67 @@ class Scene:
         kind = self.kinds[id(value)] = kind if kind in SCALARS else None
         return kind
 
-    # -- locals
-
-    def _slots(
-        self, slots: Mapping[str, Any], names: Collection[str], texts: bool
-    ) -> Iterable[Any]:
+    def _slots(self, slots: Mapping[str, Any], names: Collection[str]) -> Iterable[Any]:
         for name in sorted(slots):
             value = slots[name]
-            if isinstance(value, LIVE):
-                yield name, self.number(value)
-            elif name not in names and not name.startswith("$"):
-                self._check_unread(value)
-            elif texts and type(value) is str:
-                self.texts.append(name)
-                yield name, str
-            else:
-                yield name, self._plain(value)
+            is_read = name in names or name.startswith("$") or isinstance(value, LIVE)
+            if is_read or self._leads_to_streams(value):
+                yield name, self._value(value, (-1, name))
 
-    def _plain(self, value: Any) -> Any:
+    def _content(self, value: Any, at: int) -> Any:
+        self._spend(len(value))
+        self.containers.append(value)
+        if type(value) is dict:
+            items = value.items()
+            return dict, tuple([(self._fixed(k), self._value(v, (at, k))) for k, v in items])
+        return list, tuple([self._value(item, (at, i)) for i, item in enumerate(value)])
+
+    def _value(self, value: Any, place: Place) -> Any:
+        kind = type(value)
+        if kind in self._open_types:
+            self.values.add(place)
+            return kind
+        if kind is tuple:
+            self._spend(len(value))
+            items = [self._value(item, (*place, i)) for i, item in enumerate(value)]
+            return kind, tuple(items)
+        if kind in (list, dict) or isinstance(value, LIVE):
+            return "object", self.number(value)
+        return self._fixed(value)
+
+    def _fixed(self, value: Any) -> Any:
         """A value that is compared by content. Raises Undecided."""
         kind = type(value)
         if kind in _EXACT:
             return kind, value
         if kind is float:
             return kind, repr(value)
+        if kind is tuple:
+            self._spend(len(value))
+            return kind, tuple([self._fixed(item) for item in value])
         if kind is ModuleType and not members(value):
             return kind, Same(value)
-        if kind not in (list, tuple, dict):
-            raise Undecided
-        return kind, self._items(value)
-
-    def _items(self, value: Any) -> Any:
-        if id(value) in self._seen:
-            return self._seen[id(value)]  # the same object once more
-        self._seen[id(value)] = len(self._seen)
-        self._spend(len(value))
-        if type(value) is dict:
-            return tuple([(self._plain(k), self._plain(v)) for k, v in value.items()])
-        return tuple([self._plain(item) for item in value])
+        raise Undecided
 
     def _spend(self, items: int) -> None:
         self._left -= items + 1
         if self._left < 0:
             raise Undecided
 
-    def _check_unread(self, value: Any) -> None:
-        """A local that the statements do not name must not lead to streams."""
+    def _leads_to_streams(self, value: Any) -> bool:
+        """Whether a local that the statements do not name holds states, forks or handles."""
         kind = type(value)
         if kind in (list, tuple, set, frozenset):
             self._spend(len(value))
-            for item in value:
-                self._check_unread(item)
-        elif kind is dict:
+            return any(self._leads_to_streams(item) for item in value)
+        if kind is dict:
             self._spend(len(value))
-            for key, item in value.items():
-                self._check_unread(key)
-                self._check_unread(item)
-        elif isinstance(value, type | ModuleType):
-            if members(value):
-                raise Undecided
-        elif isinstance(value, (*LIVE, FunctionType, tuple)) or is_container(value):
+            items = (*value, *value.values())
+            return any(self._leads_to_streams(item) for item in items)
+        if isinstance(value, type | ModuleType):
+            is_closed = not members(value)
+        else:
+            is_closed = not (isinstance(value, FunctionType | tuple) or is_container(value))
+        if not is_closed:
             raise Undecided
+        return isinstance(value, LIVE)

@@ -11,16 +11,16 @@ from typing import Any
 
 from sgc.breaks.handles import RegionHandle
 from sgc.breaks.live_trace import LiveTrace
-from sgc.breaks.scene import LIVE, SCALARS, Scene
+from sgc.breaks.scene import LIVE, SCALARS, Place, Scene
 from sgc.lang.body import Body
 from sgc.lang.forks import ForkGroup
 from sgc.lang.state import ProgramState
-from sgc.trace.containers import put_content
+from sgc.trace.containers import content_of, put_content
 from sgc.trace.counts import Count
 from sgc.trace.entries import Written
 from sgc.trace.env import Env
 from sgc.trace.forks import StaticForks
-from sgc.trace.form import STR, UNKNOWN, Form, form_of_constant
+from sgc.trace.form import UNKNOWN, Form, form_of_constant
 from sgc.trace.handle import TracedHandle
 from sgc.trace.region import Region
 from sgc.trace.snapshot import contents
@@ -40,8 +40,9 @@ _FORMS: dict[type | None, Form] = {kind: form_of_constant(kind()) for kind in SC
 class World:
     """Attributes:
     params: name -> what the region's graph is given.
-    sources: name -> what of the row that is: a stream, a fork, a handle, a variable, or the name
-        of a local.
+    sources: name -> what of the row that is: a stream, a fork, a handle, a variable, or the place
+        of a value, see `Scene.values`.
+    places: of symbols that stand for such values, by their ids.
     live: id of an object of the tracer -> (it, what it stands for).
     streams: the tracer's streams, with those that they stand for.
     before: containers that there were, by id, with their contents.
@@ -54,6 +55,7 @@ class World:
         self.params: dict[str, Any] = {}
         self.sources: dict[str, Any] = {}
         self.entered: dict[str, Any] = {}
+        self.places: dict[int, Place] = {}
         self.live: dict[int, tuple[Any, Any]] = {}
         self.variables: dict[int, dict[str, Written]] = {}
         self.swapped: dict[int, Any] = {}
@@ -80,7 +82,8 @@ class World:
                 self.swapped[id(container)] = container
         self.before |= shared
         self._trace.log.shared = shared.keys()
-        self._read_texts(env)
+        if self._scene.values:
+            self._read_values(env)
         self.entered = dict(env.slots)
         self._read_streams()
 
@@ -166,19 +169,33 @@ class World:
         self.streams.append((stream, live))
         return stream
 
-    def _argument(self, source: Any, form: Form = UNKNOWN, text: str | None = None) -> Symbol:
+    def _argument(self, source: Any, form: Form = UNKNOWN, value: Any = None) -> Symbol:
         name = f"live{len(self.params)}"
         self.sources[name] = source
-        self.params[name] = given(source) if text is None else text
+        self.params[name] = value if type(source) is tuple else given(source)
         return self._region.argument(Param(name), form)
 
-    def _read_texts(self, env: Env) -> None:
-        """Make strings that differ between rows run-time values."""
-        for name in self._scene.texts:
-            text = env.slots[name]
-            symbol = env.slots[name] = self._argument(name, STR, text)
-            self.live[id(symbol)] = (symbol, text)
-            self.swapped[id(env)] = env
+    def _read_values(self, env: Env) -> None:
+        """Make values that differ between rows run-time values."""
+        scene = self._scene
+        for at, holder in [(-1, env), *((scene.number(c), c) for c in scene.containers)]:
+            content = content_of(holder)
+            keys = content if isinstance(content, dict) else range(len(content))
+            made = {key: self._opened(content[key], (at, key)) for key in keys}
+            if any(made[key] is not content[key] for key in keys):
+                put_content(holder, made if isinstance(content, dict) else list(made.values()))
+                self.swapped[id(holder)] = holder
+
+    def _opened(self, value: Any, place: Place) -> Any:
+        if place in self._scene.values:
+            symbol = self._argument(place, _FORMS[type(value)], value)
+            self.live[id(symbol)] = (symbol, value)
+            self.places[id(symbol)] = place
+            return symbol
+        if type(value) is not tuple:
+            return value
+        items = [self._opened(item, (*place, i)) for i, item in enumerate(value)]
+        return tuple(items) if any(map(_differs, items, value)) else value
 
     def _read_streams(self) -> None:
         for stream, live in self.streams:
