@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from sgc_runtime.executor.state import FinishedState
 if TYPE_CHECKING:
     from sgc.compile import CompiledProgram
     from sgc.runnable import Job, Runnable
-    from sgc_ir.analysis.plan import RowFacts
 
 Numbered = tuple[int, Any, int]  # a row's index, the row, characters that later ones share
 
@@ -51,17 +50,11 @@ def run_planned(
 
 
 def _in_order(program: CompiledProgram, job: Job, rows: Sequence[Any]) -> Iterator[Numbered]:
-    from sgc.planning import InPlanOrder, RowReader, gains_from_order
+    from sgc.planning import starts_in_order
 
-    if not job.settings.plan or len(rows) < 2 or not gains_from_order(job.backend):
-        yield from ((index, row, 0) for index, row in enumerate(rows))
-        return
-    reader = RowReader(program.graph, job.backend.backend, job.settings.params)
+    def known(numbered: tuple[int, Any]) -> tuple[int, Mapping[str, Any] | None]:
+        return numbered[0], program.values_or_none(numbered[1])
 
-    def facts(numbered: tuple[int, Any]) -> RowFacts:
-        return reader.facts(numbered[0], program.values_or_none(numbered[1]))
-
-    parallel = job.settings.parallel
-    planned = InPlanOrder(enumerate(rows), facts, *reader.windows(parallel), parallel)
-    for (index, row), shared_chars in planned:
+    starts = starts_in_order(enumerate(rows), known, program.graph, job, len(rows))
+    for (index, row), shared_chars in starts:
         yield index, row, shared_chars

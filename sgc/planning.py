@@ -19,6 +19,7 @@ from sgc_runtime.executor.chatml import ChatML
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sgc.runnable import Job
     from sgc_ir.graph import Program as Graphs
     from sgc_ir.params import SamplingParams
     from sgc_runtime.executor.backend import Backend, ChatTemplate
@@ -63,8 +64,7 @@ class RowReader:
 
     def windows(self, parallel: int) -> tuple[int, int]:
         """Rows that may be planned before anything runs, and at most at a time."""
-        calls = sum(node.op in (Op.GEN, Op.SELECT) for node in self._program.walk())
-        first = max(LEAST_WINDOW, parallel, FIRST_CALLS // max(calls, 1))
+        first = max(LEAST_WINDOW, parallel, FIRST_CALLS // max(model_calls(self._program), 1))
         return first, max(first, WINDOW)
 
 
@@ -72,6 +72,38 @@ def gains_from_order(source: BackendSource) -> bool:
     """Whether a backend computes less when calls that share a prefix come after each other."""
     backend = source.backend
     return backend is None or bool(getattr(backend, "keeps_prefixes", False))
+
+
+def starts_in_order(
+    rows: Iterable[T],
+    known: Callable[[T], tuple[int, Mapping[str, Any] | None]],
+    program: Graphs,
+    job: Job,
+    total: int | None,
+    whole: bool = False,
+) -> Iterator[tuple[T, int]]:
+    """Rows in the order in which to start them, each with `shared_chars`; as they come where no
+    plan is wanted, or gains anything.
+
+    Args:
+        known: index of a row and its arguments; None for those of one that cannot run.
+        program: what runs, constants of the run in it.
+        total: rows that have to run; of unknown ones nobody waits for more than the next.
+        whole: plan all rows at once, whatever the backend; not window by window.
+    """
+    gains = total is not None and total > 1 and gains_from_order(job.backend)
+    if not (job.settings.plan and model_calls(program) and (whole or gains)):
+        return ((row, 0) for row in rows)
+    reader = RowReader(program, job.backend.backend, job.settings.params)
+    parallel = job.settings.parallel
+    first, window = (None, None) if whole else reader.windows(parallel)
+    planned = InPlanOrder(rows, lambda row: reader.facts(*known(row)), first, window, parallel)
+    return iter(planned)
+
+
+def model_calls(program: Graphs) -> int:
+    """Number of model calls that stand in the graphs."""
+    return sum(node.op in (Op.GEN, Op.SELECT) for node in program.walk())
 
 
 def _about_tokens(text: str) -> int:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.cli.failure import CommandError
 from sgc.cli.programs import artifact_path, check_file, is_source, load_program, split_name
-from sgc_ir.ops import Op
 
 if TYPE_CHECKING:
     from sgc.compile import CompiledProgram
@@ -53,8 +52,3 @@ def load_graph(argument: str) -> Graphs:
     from sgc_ir.codec import read_artifact
 
     return read_artifact(artifact_path(argument))
-
-
-def model_calls(program: Graphs) -> int:
-    """Number of model calls that stand in the graphs."""
-    return sum(node.op in (Op.GEN, Op.SELECT) for node in program.walk())

@@ -14,7 +14,6 @@ from sgc_ir.errors import InputError
 if TYPE_CHECKING:
     from sgc.compile import CompiledProgram
     from sgc.runnable import Job, Runnable
-    from sgc_ir.analysis.plan import RowFacts
 
 
 def count_and_common(inputs: Inputs, program: Runnable) -> tuple[int | None, dict[str, Any]]:
@@ -55,7 +54,7 @@ def in_plan_order(
     job: Job,
     total: int | None,
     reorder: bool,
-) -> Iterable[Row]:
+) -> Iterator[Row]:
     """The rows in the order in which to start them; as they come where that gains nothing.
 
     Args:
@@ -63,27 +62,11 @@ def in_plan_order(
         total: rows that have to run; of unknown ones nobody waits for more than the next.
         reorder: plan all rows at once, not window by window.
     """
-    from sgc.cli.graphs import model_calls
-    from sgc.planning import gains_from_order
+    from sgc.planning import starts_in_order
 
-    if not job.settings.plan or not model_calls(program.graph):
-        return rows
-    if reorder or (total is not None and total > 1 and gains_from_order(job.backend)):
-        return _planned(rows, program, job, reorder)
-    return rows
+    def known(row: Row) -> tuple[int, Mapping[str, Any] | None]:
+        return row.index, _values(program, row)
 
-
-def _planned(
-    rows: Iterable[Row], program: CompiledProgram, job: Job, reorder: bool
-) -> Iterator[Row]:
-    from sgc.planning import InPlanOrder, RowReader
-
-    reader = RowReader(program.graph, job.backend.backend, job.settings.params)
-
-    def facts(row: Row) -> RowFacts:
-        return reader.facts(row.index, _values(program, row))
-
-    parallel = job.settings.parallel
-    first, window = (None, None) if reorder else reader.windows(parallel)
-    for row, shared_chars in InPlanOrder(rows, facts, first, window, parallel):
-        yield replace(row, shared_chars=shared_chars)
+    starts = starts_in_order(rows, known, program.graph, job, total, reorder)
+    for row, shared_chars in starts:
+        yield replace(row, shared_chars=shared_chars) if shared_chars else row

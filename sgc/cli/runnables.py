@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sgc.cli.failure import CommandError
-from sgc.cli.graphs import model_calls
 from sgc.cli.programs import artifact_path, is_source, load_program
 from sgc_ir.errors import CompileError, ToolError
 from sgc_ir.graph import Param
@@ -84,6 +83,7 @@ def needs_model(program: Runnable) -> bool:
     model loads at the first call.
     """
     from sgc.compile import CompiledProgram
+    from sgc.planning import model_calls
     from sgc.program import Program
 
     if isinstance(program, Program):
