@@ -138,6 +138,8 @@ def _shape_of(node: Node, tables: Tables) -> tuple[bytes, list[Any], tuple[Any, 
     """Key and attributes of a node's shape, and what fills its holes."""
     fills: list[Any] = []
     attrs: list[Any] = []
+    if node.op not in OPS:
+        raise ArtifactError(f"node {node.id} is of no kind of node: {node.op!r:.60}")
     owns_body = OPS[node.op].owns_body
     plain = list(packed_attrs(node))
     for name, value in plain:

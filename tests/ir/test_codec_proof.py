@@ -9,6 +9,7 @@ from typing import Any
 
 import msgpack
 import pytest
+from ir.defects import DEFECTS
 from ir.exact import frozen
 
 from sgc_ir.codec import decode, encode
@@ -169,6 +170,17 @@ def _changes(tree: Any) -> Iterator[Any]:
         for at, number in enumerate(numbers):
             for other in {0, max(number - 1, 0), number + 1, number + 2, numbers[at - 1]}:
                 yield struct.pack(f"<{len(numbers)}I", *numbers[:at], other, *numbers[at + 1 :])
+
+
+@pytest.mark.parametrize("law", DEFECTS)
+def test_no_artefact_hides_a_defect(law: str) -> None:
+    """There is no artefact of a program that the law refuses, or it is refused, patterns aside."""
+    for bad, _ in DEFECTS[law]:
+        try:
+            verify(bad, syntax=False)
+        except CompileError:
+            with pytest.raises(ArtifactError):
+                decode(encode(bad))
 
 
 def test_each_rule_of_the_law_is_known_to_the_proof() -> None:
