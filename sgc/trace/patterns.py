@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sgc.trace.operand import holds_spread
 from sgc.trace.refusal import refuse
-from sgc.trace.symbol import TRUTH, is_mark
+from sgc.trace.symbol import is_mark
 
 if TYPE_CHECKING:
     from sgc.trace.context import Trace
@@ -26,7 +26,10 @@ def matches(trace: Trace, pattern: tuple[Any, ...], subject: Any, captures: Capt
 
 def _known(subject: Any) -> Any:
     if is_mark(subject) or holds_spread(subject):
-        raise refuse(TRUTH)
+        raise refuse(
+            "a pattern that looks into a run-time value (a sequence, mapping or class) is not "
+            "compiled; compare its parts in an `if`, or match a text, a number or one of its parts"
+        )
     return subject
 
 

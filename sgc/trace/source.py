@@ -36,6 +36,11 @@ def find_source(fn: FunctionType, kept: str | None, first_line: int) -> Function
     Raises Refusal for a function without source, or whose file changed after it was loaded.
     """
     code = fn.__code__
+    if code.co_name.startswith("$"):  # rewritten already
+        raise refuse(
+            f"{code.co_name.strip('$0123456789')} is made a program inside of another one while "
+            "that is compiled; decorate it outside"
+        )
     if kept is not None:
         found = _from_text(code, kept, first_line)
         if found is not None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 BIND_ADVICE = "use sgc.call with a tool, or bind the argument"
 TRUTH = (
-    "its truth is decided at run time, and branches on run-time values are not compiled yet; "
-    'bind the argument, or run it with mode="interpreted"'
+    "its truth is decided at run time, and code that is not compiled asks for it; ask in an `if`, "
+    'a loop or an expression of the program, bind the argument, or run it with mode="interpreted"'
 )
 KEY = f"a run-time value as key or set member; use a list, sgc.vote, or {BIND_ADVICE}"
 _CHANGING = frozenset(

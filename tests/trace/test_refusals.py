@@ -163,6 +163,23 @@ def hidden_state_in_an_operand(s, x: str):
     return x and seen.write("1")  # here
 
 
+@refused("a pattern that looks into a run-time value")
+def sequence_pattern(s):
+    s += sgc.gen("v")
+    match s["v"].split():  # here
+        case ["yes", x]:
+            return x
+
+
+@refused("comb is made a program inside of another one")
+def program_in_a_program(s):
+    @sgc.function
+    def comb(t):
+        t += "x"
+
+    s.call(comb)  # here
+
+
 @refused(r"read type\(e\).__name__")
 def class_of_a_taken_error(s):
     s += sgc.gen("v")
