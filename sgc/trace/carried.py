@@ -39,8 +39,10 @@ _KIND = "$kind"
 
 
 class CarriedLoop(SlotLoop):
-    """Attributes:
-    kind: how the loop ends, a run-time value, or 0 where no pass leaves it.
+    """A loop with state from pass to pass, or with an exit, as one Loop node.
+
+    Attributes:
+        kind: how the loop ends, a run-time value, or 0 where no pass leaves it.
     """
 
     def __init__(

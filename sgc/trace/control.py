@@ -85,8 +85,10 @@ class Scope:
 
 
 class Control:
-    """Attributes:
-    scopes: those that are open, the innermost last.
+    """Traces the arms of branches, and joins their paths where they meet.
+
+    Attributes:
+        scopes: those that are open, the innermost last.
     """
 
     def __init__(self, trace: Trace) -> None:

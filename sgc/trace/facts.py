@@ -50,9 +50,11 @@ def distinct(values: Iterable[Any]) -> Domain | None:
 
 
 class Facts:
-    """Attributes:
-    known: what the present path narrows; never changed in place.
-    outside: what was known before operands that are evaluated on trial.
+    """The domains of run-time values, narrowed by the predicates of the present path.
+
+    Attributes:
+        known: what the present path narrows; never changed in place.
+        outside: what was known before operands that are evaluated on trial.
     """
 
     def __init__(self, trace: Trace) -> None:

@@ -17,14 +17,16 @@ from sgc_ir.types import check_value, parse_type
 
 @dataclass(frozen=True)
 class Form:
-    """Attributes:
-    kind: "str" | "int" | "num" (int or float) | "bool" | "list" | "tuple" | "dict" | "bytes" |
-        "none" | "handle" | "branch", or "" when unknown.
-    item: form of the items of a list.
-    parts: forms of the parts of a tuple, list or dict whose structure is known.
-    keys: keys of a dict whose structure is known.
-    fields: keys that a dict certainly has, beside others maybe, and the forms of their values.
-    target: the sub-program of a handle, the family of a branch.
+    """The type of a run-time value, as far as it is known.
+
+    Attributes:
+        kind: "str" | "int" | "num" (int or float) | "bool" | "list" | "tuple" | "dict" | "bytes" |
+            "none" | "handle" | "branch", or "" when unknown.
+        item: form of the items of a list.
+        parts: forms of the parts of a tuple, list or dict whose structure is known.
+        keys: keys of a dict whose structure is known.
+        fields: keys that a dict certainly has, beside others maybe, and the forms of their values.
+        target: the sub-program of a handle, the family of a branch.
     """
 
     kind: str = ""

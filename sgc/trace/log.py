@@ -58,8 +58,10 @@ def _copied(value: Any) -> Any:
 
 
 class Log:
-    """Attributes:
-    frames: one a construct, the innermost last.
+    """What containers, streams and graphs held before, to undo what a path has changed.
+
+    Attributes:
+        frames: one a construct, the innermost last.
     """
 
     __slots__ = ("frames",)

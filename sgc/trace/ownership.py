@@ -24,9 +24,11 @@ ContentOf = Callable[[int, Any], Any]  # content of a container on a path, by th
 
 
 class Ownership:
-    """Attributes:
-    shared: ids of containers that stand in one place on all paths.
-    conflicts: ids of containers that take part in two different places.
+    """Finds out of each container that a join sees whether all paths mean the same one.
+
+    Attributes:
+        shared: ids of containers that stand in one place on all paths.
+        conflicts: ids of containers that take part in two different places.
     """
 
     def __init__(self, trace: Trace, count: int, content: ContentOf, more: Iterable[Any]) -> None:

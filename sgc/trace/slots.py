@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Slot:
-    """Attributes:
-    what: "item" of an environment, dict or object, "list", "dict", "variable" or "count".
-    name: parameter of the body.
-    entry: what the slot holds before the loop.
-    is_maybe: whether it may be unset when a pass begins. is_left_set: each pass leaves it set.
-    is_late: it is first set in a pass, and there is one: no pass reads what another has left.
+    """What one pass of a loop leaves for the next.
+
+    Attributes:
+        what: "item" of an environment, dict or object, "list", "dict", "variable" or "count".
+        name: parameter of the body.
+        entry: what the slot holds before the loop.
+        is_maybe: whether it may be unset when a pass begins.
+        is_left_set: each pass leaves it set.
+        is_late: it is first set in a pass, and there is one: no pass reads what another has left.
     """
 
     what: str
@@ -46,8 +49,11 @@ class Slot:
 
 
 class SlotLoop(Loop):
-    """Attributes:
-    carried: by the id of the owner and the key. lost: (owner, key, why) of what is poisoned.
+    """A loop while it is found out what its passes hand on.
+
+    Attributes:
+        carried: by the id of the owner and the key.
+        lost: (owner, key, why) of what is poisoned.
     """
 
     def __init__(

@@ -50,10 +50,12 @@ OUTSIDE = (
 
 
 class Stream:
-    """Attributes:
-    opener: id in `region` of the GetForkItem that opened it, or ROOT_STREAM.
-    variables: name -> last write in program order, in order of first writing.
-    counts: "g", "f", "c" -> ordinal of the next call, fork or sub-program.
+    """A stream of the program: what later nodes of it go on from.
+
+    Attributes:
+        opener: id in `region` of the GetForkItem that opened it, or ROOT_STREAM.
+        variables: name -> last write in program order, in order of first writing.
+        counts: "g", "f", "c" -> ordinal of the next call, fork or sub-program.
     """
 
     _sgc_opaque = True

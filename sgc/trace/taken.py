@@ -18,10 +18,12 @@ _FACTS = ("reason", "program", "instance", "node", "source")
 
 
 class TracedError(Exception):
-    """Attributes:
-    facts: the symbol of its facts, see `sgc_ir.taken_error`.
-    origin: what it may be: "call" a GenerationError, "expr" any other, "any".
-    kinds: names of classes of which it is one, where that is known.
+    """An error of the run, which the handler that takes it sees as a value.
+
+    Attributes:
+        facts: the symbol of its facts, see `sgc_ir.taken_error`.
+        origin: what it may be: "call" a GenerationError, "expr" any other, "any".
+        kinds: names of classes of which it is one, where that is known.
     """
 
     _sgc_stream = True
