@@ -27,7 +27,7 @@ from sgc.trace.region import Region
 from sgc.trace.state import TracedState
 from sgc.trace.stream import Stream
 from sgc.trace.subprogram import Driver
-from sgc.trace.symbol import Poison, Symbol
+from sgc.trace.symbol import Poison, Symbol, is_stream
 from sgc_ir.errors import CompileError
 from sgc_ir.graph import MISSING, ROOT_STREAM, Param
 from sgc_runtime.executor.tools import own_copy
@@ -141,9 +141,13 @@ class _Look:
 
     def _forget(self, nodes: Sequence[ast.AST]) -> None:
         """What is assigned there, and which variables are written, is not known."""
-        for node in (inner for one in nodes for inner in ast.walk(one)):
+        found = [inner for one in nodes for inner in ast.walk(one)]
+        added_to = {id(node.target) for node in found if isinstance(node, ast.AugAssign)}
+        for node in found:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                self._env.slots[node.id] = self._value()
+                is_same = id(node) in added_to and is_stream(self._env.slots.get(node.id))
+                if not is_same:  # `s += x` leaves the state `s` what it is
+                    self._env.slots[node.id] = self._value()
             elif isinstance(node, ast.ExceptHandler) and node.name:
                 self._env.slots[node.name] = self._value()
             elif isinstance(node, ast.Call):

@@ -43,6 +43,25 @@ def program(s, q: str, n: int):
     return sorted([w, v], key=lambda t: re.sub("a", "", t))
 """
 
+APPENDED = """
+import random
+
+import sgc
+
+
+@sgc.function
+def program(s, q: str):
+    s += random.choice([q])
+    s += sgc.gen("a")
+    forks = s.fork(2)
+    forks += random.choice([q])
+    forks += sgc.gen("b")
+    for w in random.sample(["a", "b"], 2):
+        s += w + sgc.gen("c")
+        s += "."
+    s += s["a"]
+"""
+
 
 def test_every_break_is_listed_once_and_nothing_runs(capsys: pytest.CaptureFixture[str]) -> None:
     program = load_text(PROGRAM)
@@ -74,3 +93,14 @@ def test_the_break_that_a_run_meets_is_found_before(program: sgc.Program) -> Non
 def test_a_program_that_compiles_has_none() -> None:
     fine = load_text(PROGRAM).spec.fn.__globals__["fine"]
     assert find_breaks(fine.spec) == []
+
+
+def test_what_is_appended_to_a_stream_by_python_leaves_it_a_stream() -> None:
+    program = load_text(APPENDED)
+    lines = APPENDED.splitlines()
+    shown = [lines[one.line - 1].strip() for one in find_breaks(program.spec)]
+    assert shown == [
+        "s += random.choice([q])",
+        "forks += random.choice([q])",
+        'for w in random.sample(["a", "b"], 2):',
+    ]
