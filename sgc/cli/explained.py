@@ -7,7 +7,8 @@ from typing import Any
 
 from sgc.cli.rates import run_seconds
 from sgc.page.paths import CallKey, NodeFinder
-from sgc_ir.analysis.forecast import Case, Forecast, NodeForecast, NodeKey, Range
+from sgc_ir.analysis.forecast import Case, Forecast, NodeForecast, Range
+from sgc_ir.analysis.known_calls import NodeKey
 
 _COUNTS = ("calls", "prompt_tokens", "cached_tokens", "output_tokens")
 

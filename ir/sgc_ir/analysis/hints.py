@@ -350,11 +350,11 @@ class _Walk:
         tree = self._trees[fork]
         tree.issues.sort()
         at = bisect_left(tree.issues, end)
-        later = tree.issues[at : at + 1]
+        coming = tree.issues[at : at + 1]
         behind = self._behind.get(fork)
         if behind is not None and behind.first is not None and behind.first >= end:
-            later.append(behind.first)
-        return min(later).since(end) if later else None
+            coming.append(behind.first)
+        return min(coming).since(end) if coming else None
 
 
 def _parents(graph: Graph) -> dict[int, int]:

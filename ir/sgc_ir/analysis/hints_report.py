@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sgc_ir.analysis.call_bounds import call_bounds
 from sgc_ir.analysis.forecast import Range
-from sgc_ir.analysis.hints import CallHints, ForkHints, GraphHints, graph_hints
+from sgc_ir.analysis.hints import CallHints, GraphHints, graph_hints
+from sgc_ir.analysis.hints_time import branches_of
 from sgc_ir.analysis.needs import Amount
 from sgc_ir.analysis.needs_graph import Needs
 from sgc_ir.analysis.static_prefix import Piece
-from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program
+from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, forks_of
 from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
 from sgc_ir.paths import captured_forks, node_path, stream_paths
 
 _SHOWN = 60  # characters of a beginning
-_HEAD = ("node", "variable", "tokens", "read again by", "next use")
+_HEAD = ("node", "variable", "tokens", "read again by", "next use", "constant beginning")
 
 
 def report(program: Program, defaults: SamplingParams) -> str:
@@ -43,7 +44,7 @@ class _Report:
             hints = self._hints[id(graph)]
             prefix = hints.streams[ROOT_STREAM].prefix
             begin = f"begins with {_shown(prefix)}" if prefix else "has no constant beginning"
-            need = _amount(self._needs.graph(graph).amount({}))
+            need = _amount(self._least(graph), self._needs.graph(graph).amount({}))
             rows = list(self._rows(graph, "", {}))
             lines = [f"{graph.name} {begin}; it generates {need}", *_table([_HEAD, *rows])]
             yield "\n".join(lines)
@@ -53,25 +54,74 @@ class _Report:
         for node in graph.nodes:
             path = node_path(node, paths)
             if node.id in hints.calls:
-                yield self._call(node, path, hints.calls[node.id])
+                yield self._call(node, path, hints)
             elif node.op is Op.FORK and node.id in hints.forks:
-                yield _fork(node, path, hints)
+                yield self._fork(graph, node, path, hints)
             elif node.body is not None:
                 inner = captured_forks(graph, node, paths, forks)
                 yield from self._rows(node.body, paths.get(node.stream, "?"), inner)
 
-    def _call(self, node: Node, path: str, hints: CallHints) -> Sequence[str]:
-        fewest, most = call_bounds(node, self._defaults)
-        tokens = Range(fewest, most)
-        return path, node.attrs["name"], str(tokens), _count(hints.readers), _use(hints)
+    def _call(self, node: Node, path: str, hints: GraphHints) -> Sequence[str]:
+        found = hints.calls[node.id]
+        tokens, readers = Range(*call_bounds(node, self._defaults)), _count(found.readers)
+        constant = _constant(hints, [node.stream])
+        return path, node.attrs["name"], str(tokens), readers, _use(found), constant
+
+    def _fork(self, graph: Graph, node: Node, path: str, hints: GraphHints) -> Sequence[str]:
+        found = hints.forks[node.id]
+        width = node.attrs.get("width", "run")
+        shown = f"{width} branches" if isinstance(width, int) else "branches"
+        known = None if found.open or found.behind is None else found.calls + found.behind
+        inside = [n for n in graph.nodes if n.id in hints.calls and _is_below(n, node, graph)]
+        most = None if found.open else _sum(self._all_samples(n) for n in inside)
+        tokens = str(Range(sum(map(self._fewest, inside)), most))
+        branches = branches_of(graph).get(node.id, [node.stream])
+        return path, shown, tokens, _count(known), "", _constant(hints, branches)
+
+    def _fewest(self, node: Node) -> int:
+        """Tokens of all samples; none for certain in an arm."""
+        samples = node.attrs.get("n", self._defaults.n)
+        certain = samples if isinstance(samples, int) and node.control is None else 0
+        return certain * call_bounds(node, self._defaults)[0]
+
+    def _least(self, graph: Graph, callers: frozenset[str] = frozenset()) -> int:
+        """Tokens that a graph generates for certain; passes of loops are not."""
+        if graph.name in callers:
+            return 0
+        found = sum(self._fewest(n) for n in graph.nodes if n.op in (Op.GEN, Op.SELECT))
+        for node in graph.nodes:
+            if node.op is Op.SUB_PROGRAM and node.control is None:
+                callee = self._program.graphs[node.attrs["callee"]]
+                found += self._least(callee, callers | {graph.name})
+        return found
 
 
-def _fork(node: Node, path: str, hints: GraphHints) -> Sequence[str]:
-    found: ForkHints = hints.forks[node.id]
-    width = node.attrs.get("width", "run")
-    shown = f"{width} branches" if isinstance(width, int) else "branches"
-    known = None if found.open or found.behind is None else found.calls + found.behind
-    return path, shown, "", _count(known), ""
+def _is_below(call: Node, fork: Node, graph: Graph) -> bool:
+    """Whether a call stands in a branch of a fork, or in one that began there."""
+    at = call.stream
+    while at != ROOT_STREAM:
+        node = graph.nodes[at]
+        if node.op is Op.GET_FORK_ITEM:
+            if fork.id in forks_of(node):
+                return True
+            at = node.attrs["fork"].node
+        elif node.op is Op.FORK:
+            at = node.stream
+        else:
+            return False
+    return False
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    found = list(numbers)
+    return None if None in found else sum(n for n in found if n is not None)
+
+
+def _constant(hints: GraphHints, streams: Iterable[int]) -> str:
+    """Characters that the streams begin with in every instance, at least."""
+    prefixes = [hints.streams[at].prefix for at in streams if at in hints.streams]
+    lengths = [sum(len(p.data) for p in prefix if p.kind == "text") for prefix in prefixes]
+    return f"{min(lengths)} characters" if lengths and min(lengths) else ""
 
 
 def _count(readers: int | None) -> str:
@@ -86,8 +136,9 @@ def _use(hints: CallHints) -> str:
     return f"{hints.next_use} tokens later" if hints.next_use else "at once"
 
 
-def _amount(amount: Amount) -> str:
-    return f"at most {amount.tokens} tokens" + (" and what the run decides" if amount.open else "")
+def _amount(least: int, most: Amount) -> str:
+    known = f"{Range(least, most.tokens)} tokens"
+    return f"{known}, and what the run decides" if most.open else known
 
 
 def _shown(prefix: Sequence[Piece]) -> str:

@@ -26,8 +26,7 @@ class Setting:
         count: tokens of a text.
         defaults: of sampling parameters.
         max_passes, max_depth: passes of one loop whose end the run decides, and sub-programs inside
-            each other, that are followed; what
-            goes beyond makes the bounds unknown.
+            each other, that are followed; what goes beyond makes the bounds unknown.
     """
 
     renderer: Renderer

@@ -151,22 +151,29 @@ def test_the_report() -> None:
     assert (
         report(parse_program(FORK), SamplingParams(max_tokens=50))
         == """\
-main begins with 'Head. Of ' (9); it generates at most 52 tokens
-  node      variable    tokens   read again by  next use
-  f0        2 branches           4
-  f0[0]/g0  a           0 to 10  nobody
-  f0[1]/g0  a           0 to 30  1              at once
-  f0[1]/g1  b           0 to 5   nobody
-  g0        c           0 to 7   nobody
+main begins with 'Head. Of ' (9); it generates 0 to 52 tokens
+  node      variable    tokens   read again by  next use  constant beginning
+  f0        2 branches  0 to 45  4                        9 characters
+  f0[0]/g0  a           0 to 10  nobody                   9 characters
+  f0[1]/g0  a           0 to 30  1              at once   9 characters
+  f0[1]/g1  b           0 to 5   nobody                   9 characters
+  g0        c           0 to 7   nobody                   9 characters
 """
     )
     assert (
         report(parse_program(LOOP), SamplingParams(max_tokens=50))
         == """\
-main begins with 'Head. ' (6); it generates at most 50 tokens and what the run decides
-  node      variable  tokens   read again by         next use
-  f0        branches           what the run decides
-  f0[*]/g0  a         0 to 9   nobody
-  g0        b         0 to 50  nobody
+main begins with 'Head. ' (6); it generates 0 to 50 tokens, and what the run decides
+  node      variable  tokens     read again by         next use  constant beginning
+  f0        branches  0 or more  what the run decides            6 characters
+  f0[*]/g0  a         0 to 9     nobody                          12 characters
+  g0        b         0 to 50    nobody                          6 characters
 """
     )
+
+
+def test_the_report_says_what_is_generated_for_certain() -> None:
+    text = FORK.replace("max_tokens=30", "max_tokens=30 min_tokens=4 n=2")
+    lines = report(parse_program(text), SamplingParams(max_tokens=50)).splitlines()
+    assert lines[0].endswith("it generates 8 to 82 tokens")
+    assert lines[2].split()[:6] == ["f0", "2", "branches", "8", "to", "75"]
