@@ -10,6 +10,11 @@ import pytest
 from support.cli import Sgc
 from support.local import tiny_folder
 
+import sgc
+from sgc_ir.analysis.encoding import Words
+from sgc_ir.analysis.forecast import forecast
+from sgc_runtime.executor.chatml import ChatML
+
 PROGRAMS = """
 import sgc
 
@@ -71,6 +76,27 @@ def test_prompts_without_open_ends_are_counted_alike(
         assert actual["prompt_tokens"] <= planned["prompt_tokens"][1], planned
         if planned["name"] in ("yes", "big", "a", "g"):  # nothing before was of open length
             assert planned["prompt_tokens"] == [actual["prompt_tokens"]] * 2
+
+
+@sgc.function
+def part(s, word: str):  # type: ignore[no-untyped-def]
+    s += "Say " + word + ": " + sgc.gen("a", max_tokens=3)
+    if len(word) > 3:
+        s += sgc.gen("b", max_tokens=4)
+    return s["a"]
+
+
+@sgc.function
+def one_of_many(s, words: list[str], k: int):  # type: ignore[no-untyped-def]
+    s += "chosen: " + sgc.first(k, [part(word) for word in words])[0]
+
+
+def test_of_each_node_the_fewest_calls_are_certain() -> None:
+    rows = [{"words": ["one", "two", "three"], "k": 2}, {"words": ["four", "fives"], "k": 1}]
+    graph = one_of_many.compile().graph
+    found = [forecast(graph, [(0, row)], Words(), ChatML()).nodes for row in rows]
+    calls = [{name: tuple(n.calls) for (_, _, name), n in nodes.items()} for nodes in found]
+    assert calls == [{"a": (2, 3), "b": (0, 1)}, {"a": (1, 2), "b": (1, 2)}]
 
 
 def test_what_a_race_cuts_off_is_not_certain(sgc_cli: Sgc, model: Path, tmp_path: Path) -> None:

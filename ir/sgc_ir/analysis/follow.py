@@ -73,7 +73,7 @@ class Follower:
         depth: int = 0,
     ) -> Frame:
         """Follow a graph from its first node to its last."""
-        number = next(self._frames)
+        number, first = next(self._frames), len(self.calls)
         frame = Frame(number, graph, root, params, base, waits, repeats, depth)
         for node in graph.nodes:
             condition = ALWAYS if node.op is Op.MERGE else frame.condition(node)
@@ -82,6 +82,7 @@ class Follower:
                 frame.values[node.id] = found
             elif node.op is Op.BRANCH:
                 frame.arms[node.id] = {True: None, False: None}
+        frame.calls = range(first, len(self.calls))
         return frame
 
 

@@ -20,7 +20,7 @@ def follow_first(follower: Following, frame: Frame, node: Node, condition: Condi
     among = [ref.node for ref in iter_refs((node.attrs.get("among"), node.attrs.get("fork")))]
     values = [frame.values.get(at) for at in among]
     found = [*_given(values)]
-    _may_lose(follower, frame.operand(node.attrs["count"]), [*_paths(values)])
+    _may_lose(follower, frame.operand(node.attrs["count"]), [*_entrants(follower, values)])
     found.append(frame.operand(node.attrs.get("results")))
     known = [value for value in found if value is not BROKEN]
     waits = calls_of(follower.spans.inside(known)) | frame.waits_of(node)
@@ -38,35 +38,34 @@ def _given(values: list[Any]) -> Iterator[Any]:
                 yield list(branch.variables.values())
 
 
-def _paths(values: list[Any]) -> Iterator[str]:
-    """Of the streams that may be chosen; those below them begin with them."""
+def _entrants(follower: Following, values: list[Any]) -> Iterator[list[KnownCall]]:
+    """The calls of each that may be chosen."""
     for value in values:
         if isinstance(value, Frame):
-            yield value.root.path
+            yield [follower.calls[number] for number in value.calls]
         elif isinstance(value, KnownStream):
-            yield value.path
+            yield [call for call in follower.calls if call.path.startswith(f"{value.path}/")]
         elif isinstance(value, list | tuple):
-            yield from _paths(list(value))
+            yield from _entrants(follower, list(value))
         elif isinstance(value, LoopResult):
-            yield from _paths([value.values])
+            yield from _entrants(follower, [value.values])
         elif isinstance(value, Family):
-            yield from (branch.path for branch in value.branches.values())
+            yield from _entrants(follower, list(value.branches.values()))
 
 
-def _may_lose(follower: Following, count: Any, paths: list[str]) -> None:
+def _may_lose(follower: Following, count: Any, entrants: list[list[KnownCall]]) -> None:
     """Note which calls a race may cut off: of each node all but those of the `count` branches
     that make the fewest."""
     certain = count if isinstance(count, int) else 0
     nodes: dict[NodeKey, list[list[KnownCall]]] = {}
-    for path in paths:
+    for entrant in entrants:
         own: dict[NodeKey, list[KnownCall]] = {}
-        for call in follower.calls:
-            if call.path.startswith(f"{path}/"):
-                own.setdefault(call.node, []).append(call)
+        for call in entrant:
+            own.setdefault(call.node, []).append(call)
         for key, calls in own.items():
             nodes.setdefault(key, []).append(calls)
     for branches in nodes.values():
-        missing = len(paths) - len(branches)  # branches without such a call, which may be chosen
+        missing = len(entrants) - len(branches)  # branches without such a call, which may be chosen
         branches.sort(key=lambda calls: (len(calls), sum(call.tokens_low for call in calls)))
         for calls in branches[max(0, certain - missing) :]:
             for call in calls:

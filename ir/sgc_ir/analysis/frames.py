@@ -84,6 +84,7 @@ class Frame:
         repeats: it stands for any number of passes.
         waits: calls that decide whether it runs.
         result, variables, kind: what its Return gives.
+        calls: numbers of the calls that were made in it.
     """
 
     number: int
@@ -100,6 +101,7 @@ class Frame:
     result: Any = None
     variables: Mapping[str, Any] = field(default_factory=dict)
     kind: Any = 0
+    calls: range = range(0)
 
     def condition(self, node: Node) -> Condition | None:
         """Under which the node runs; None: it does not."""
