@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import decimal
 import random
+import re
 import types
-from typing import Any
+from collections import deque
+from decimal import Decimal
+from functools import singledispatch
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -104,3 +109,94 @@ def test_too_much_is_not_kept(size):
     found = reach(lambda s: None, [suffix, list(range(size))])
     assert found.complete == (size < 5000)
     assert HEAT in found.values  # what else there is stays
+
+
+class Point(NamedTuple):
+    x: int
+    word: str
+
+
+class Base:
+    word = "base"
+
+
+class Meta(type):
+    def __getattr__(cls, name: str) -> str:
+        return str(HEAT)
+
+
+class Kid(Base, metaclass=Meta):
+    pass
+
+
+class Words(list):
+    pass
+
+
+class Slots:
+    __slots__ = ("word",)
+
+
+class SlotsKid(Slots):
+    pass
+
+
+class Asks:
+    def __getattr__(self, name: str) -> str:
+        raise KeyError(name)
+
+
+class Queue(deque):
+    pass
+
+
+WORDS, SLOTS, GET, QUEUE = Words(), SlotsKid(), SHOTS.__getitem__, Queue("a")
+WORDS.word = SLOTS.word = suffix.word = "old"  # type: ignore[attr-defined]
+inner = types.ModuleType("inner")
+config.inner, inner.word = inner, "deep"  # type: ignore[attr-defined]
+
+
+def wrapper(fn: Any) -> Any:
+    return singledispatch(fn)
+
+
+@pytest.mark.parametrize(
+    ("read", "change"),
+    [
+        (lambda: Kid.word, lambda m: m.setattr(Base, "word", "new")),
+        (lambda: Kid().word, lambda m: m.setattr(Base, "word", "new")),
+        (lambda: Kid.other, lambda m: m.setitem(globals(), "HEAT", 0.75)),
+        (lambda: WORDS.word, lambda m: m.setattr(WORDS, "word", "new")),
+        (lambda: SLOTS.word, lambda m: m.setattr(SLOTS, "word", "new")),
+        (lambda: GET(0), lambda m: SHOTS.insert(0, "new")),
+        (lambda: QUEUE[0], lambda m: QUEUE.appendleft("new")),
+        (lambda: suffix.word, lambda m: m.setattr(suffix, "word", "new")),
+        (lambda: config.inner.word, lambda m: m.setattr(inner, "word", "new")),
+        (lambda: getattr(config, "word"), lambda m: m.setattr(config, "word", "x")),  # noqa: B009
+        (lambda: vars(config)["word"], lambda m: m.setattr(config, "word", "x")),
+        (lambda: config.__dict__["word"], lambda m: m.setattr(config, "word", "x")),
+        (lambda: Decimal(1) / 3, lambda m: m.setattr(decimal.getcontext(), "prec", 5)),
+        (wrapper(lambda: HEAT), lambda m: m.setitem(globals(), "HEAT", 0.75)),
+    ],
+)
+def test_what_lies_deeper_is_seen_or_never_kept(monkeypatch, read, change):
+    before = reach(read)
+    kept = SHOTS.copy()
+    change(monkeypatch)
+    try:
+        assert not unchanged(before, reach(read))
+    finally:
+        SHOTS[:] = kept
+
+
+def test_looking_calls_nothing_of_the_users():
+    asks = Asks()
+    assert reach(lambda: asks).complete
+
+
+def test_common_things_are_kept():
+    def program(s, point=Point(1, "a")):  # noqa: B008
+        return re.sub("a", "b", str(Kid.word)) + getattr(BOX, "word") + point.word  # noqa: B009
+
+    found = reach(program)
+    assert unchanged(found, reach(program))
