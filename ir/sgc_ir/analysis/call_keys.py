@@ -19,26 +19,49 @@ Choices = Mapping[Span, tuple[str, ...]]  # by the output of a select
 
 
 class KeyedCall(NamedTuple):
-    """A call with its prompt, and with what decode puts behind it."""
+    """A call with its prompt, and with what decode puts behind it.
+
+    Attributes:
+        base: number, in its instance, of an earlier call with which the prompt begins, what decode
+            put behind that one included; None: it begins anew.
+        items: of the prompt, from there on.
+    """
 
     call: KnownCall
-    key: list[Item]
+    base: int | None
+    items: list[Item]
     output: Span
 
 
 def keyed_calls(instance: Instance, encoding: Remembered) -> Iterator[KeyedCall]:
     """All calls of an instance."""
     choices = {c.output: c.choices for c in instance.calls if c.choices and c.kind == "select"}
-    for call in instance.calls:
+    made: dict[int, int] = {}  # span -> the call whose output it is
+    for place, call in enumerate(instance.calls):
+        base = _base(call, instance.calls, made)
+        made[call.output.number] = place
+        begin = 0 if base is None else len(instance.calls[base].prompt) + 1
+        parts = call.prompt[begin:]
         if call.output not in choices:
-            yield KeyedCall(call, _key(call.prompt, choices, encoding), call.output)
+            yield KeyedCall(call, base, _items(parts, begin == 0, choices, encoding), call.output)
             continue
-        *key, output = _key((*call.prompt, call.output), choices, encoding)
+        *items, output = _items((*parts, call.output), begin == 0, choices, encoding)
         assert isinstance(output, Span)
-        yield KeyedCall(call, key, output)
+        yield KeyedCall(call, base, items, output)
 
 
-def _key(parts: Sequence[str | Span], choices: Choices, encoding: Remembered) -> list[Item]:
+def _base(call: KnownCall, calls: Sequence[KnownCall], made: Mapping[int, int]) -> int | None:
+    for at in range(len(call.prompt) - 1, -1, -1):
+        part = call.prompt[at]
+        found = made.get(part.number) if isinstance(part, Span) else None
+        if found is not None and calls[found].prompt == call.prompt[:at]:
+            return found
+    return None
+
+
+def _items(
+    parts: Sequence[str | Span], is_start: bool, choices: Choices, encoding: Remembered
+) -> list[Item]:
     key: list[Item] = []
     chosen: Span | None = None  # the next part, with the tokens that it has behind this text
     for place, part in enumerate(parts):
@@ -46,11 +69,12 @@ def _key(parts: Sequence[str | Span], choices: Choices, encoding: Remembered) ->
             key.append(chosen or part)
             chosen = None
             continue
+        start = is_start and not key
         behind = parts[place + 1] if place + 1 < len(parts) else None
         listed = choices.get(behind) if isinstance(behind, Span) else None
-        scored = None if listed is None else encoding.scored(part, listed, not key)
+        scored = None if listed is None else encoding.scored(part, listed, start)
         if scored is None or not isinstance(behind, Span):
-            key += encoding.encode(part, not key)
+            key += encoding.encode(part, start)
         else:
             key += scored.ids
             chosen = replace(behind, low=scored.low, high=scored.high)

@@ -9,17 +9,17 @@ tokens as when it was made; so token counts may be off by a few at such borders.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
 
-from sgc_ir.analysis.call_keys import keyed_calls
+from sgc_ir.analysis.call_keys import KeyedCall, keyed_calls
 from sgc_ir.analysis.encoding import Encoding, Remembered
 from sgc_ir.analysis.follow import follow
 from sgc_ir.analysis.known_calls import Instance, KnownCall, NodeKey, Setting
 from sgc_ir.analysis.known_stream import Renderer
 from sgc_ir.analysis.plan import plan_rows, row_facts
-from sgc_ir.analysis.prefix_trie import Item, Place, PrefixTrie, computed_tokens, path
+from sgc_ir.analysis.prefix_trie import Place, PrefixTrie, computed_tokens
 from sgc_ir.analysis.spans import Span
 from sgc_ir.graph import Program
 from sgc_ir.params import SamplingParams
@@ -134,25 +134,19 @@ def forecast(
 
 
 @dataclass(slots=True)
-class _Keyed:
-    call: KnownCall
-    key: list[Item]
-    output: Span
-    place: Place | None = None
-
-
-@dataclass(slots=True)
 class _Sums:
     instances: Sequence[Instance]
     encoding: Remembered
     nodes: dict[NodeKey, NodeForecast] = field(default_factory=dict)
 
     def forecast(self) -> Forecast:
-        keyed = [_Keyed(*k) for i in self.instances for k in keyed_calls(i, self.encoding)]
-        certain = [k for k in keyed if k.call.calls_low]
-        most = self._case(keyed, _longest, self._note_most)
-        least = self._case([replace(k) for k in certain], _shortest, self._note_least)
-        for found in keyed:
+        keyed = [list(keyed_calls(instance, self.encoding)) for instance in self.instances]
+        trie = PrefixTrie()
+        placed = [found for calls in keyed for found in _grow(calls, trie)]
+        trie.settle()
+        most = self._case(trie, placed, _high, self._note_most)
+        least = self._least(keyed)
+        for found in placed:
             self._note_call(found)
         bounded = all(i.bounded for i in self.instances)
         bounded = bounded and all(n.output_tokens.high is not None for n in self.nodes.values())
@@ -165,7 +159,7 @@ class _Sums:
             bounded=bounded,
             longest_request=self._longest_request(),
             instance_kv=self._instance_kv(keyed),
-            static_prefix=_common_prefix([k.key for k in keyed]),
+            static_prefix=trie.common(),
             row_order=self._row_order(),
             failures={i.row: i.failure for i in self.instances if i.failure is not None},
         )
@@ -178,55 +172,52 @@ class _Sums:
 
     # -- the two cases
 
+    def _least(self, keyed: Sequence[Sequence[KeyedCall]]) -> Case:
+        trie = PrefixTrie()
+        placed = [p for calls in keyed for p in _grow(calls, trie, _is_certain)]
+        trie.settle()
+        return self._case(trie, placed, _low, self._note_least)
+
     def _case(
         self,
-        keyed: Sequence[_Keyed],
-        length: Callable[[Item], int],
-        note: Callable[[KnownCall, int, int], None],
+        trie: PrefixTrie,
+        placed: Sequence[_Placed],
+        upto: Callable[[Place], int],
+        note: Callable[[_Placed, int, int], None],
     ) -> Case:
-        trie = PrefixTrie()
-        for found in keyed:
-            found.place = trie.add(found.key)
-        for found in keyed:
-            trie.make(found.key, found.output)
         prompts = outputs = 0
         ended: set[Place] = set()
-        for number, found in enumerate(keyed):
-            assert found.place is not None
-            places = path(found.place)
-            tokens = sum(_size(place, length) for place in places)
-            lacking = sum(_size(p, length) for p in places if p.first == number and not p.made)
-            if places:
-                lacking += found.place.made or found.place in ended
-                ended.add(found.place)
+        for number, found in enumerate(placed):
+            end = found.end
+            tokens, lacking = upto(end), _begun(end, number, upto)
+            if end is not trie.root:
+                lacking += end.made or end in ended
+                ended.add(end)
             prompts += tokens
-            outputs += _output(found.call, length)
-            note(found.call, tokens, tokens - lacking)
-        computed = computed_tokens(trie, lambda place: _size(place, length))
-        return Case(len(keyed), prompts, computed, outputs)
+            outputs += _output(found.call, upto)
+            note(found, tokens, tokens - lacking)
+        computed = computed_tokens(trie, lambda place: _size(place, upto))
+        return Case(len(placed), prompts, computed, outputs)
 
-    def _note_most(self, call: KnownCall, tokens: int, cached: int) -> None:
-        node = self._node(call)
-        is_open = any(isinstance(p, Span) and p.high is None for p in call.prompt)
-        high = None if is_open or call.repeats else tokens
+    def _note_most(self, found: _Placed, tokens: int, cached: int) -> None:
+        call, node = found.call, self._node(found.call)
+        high = None if found.end.is_open or call.repeats else tokens
         node.prompt_tokens += Range(0, high)
         node.cached_tokens += Range(0, None if high is None else cached)
         node.output_tokens += Range(0, None if call.repeats else call.tokens_high)
         node.calls += Range(call.calls_low, call.calls_high)
 
-    def _note_least(self, call: KnownCall, tokens: int, cached: int) -> None:
-        node = self._node(call)
+    def _note_least(self, found: _Placed, tokens: int, cached: int) -> None:
+        call, node = found.call, self._node(found.call)
         node.prompt_tokens += Range(tokens, 0)
         node.cached_tokens += Range(cached, 0)
         node.output_tokens += Range(call.tokens_low, 0)
 
-    def _note_call(self, found: _Keyed) -> None:
-        node, place = self._node(found.call), found.place
-        for shared in path(place) if place is not None else ():
-            if shared.readers > 1:
-                node.shareable_tokens += sum(isinstance(item, int) for item in shared.items)
-                node.readers = max(node.readers, shared.readers)
-        node.longest = _longer(node.longest, _request(found.call, found.key))
+    def _note_call(self, found: _Placed) -> None:
+        node = self._node(found.call)
+        node.shareable_tokens += found.end.shared
+        node.readers = max(node.readers, found.end.most)
+        node.longest = _longer(node.longest, _request(found.call, found.end))
 
     # -- memory and order
 
@@ -237,61 +228,90 @@ class _Sums:
     def _longest_request(self) -> Range:
         return reduce(_longer, (node.longest for node in self.nodes.values()), ZERO)
 
-    def _instance_kv(self, keyed: Sequence[_Keyed]) -> Range:
+    def _instance_kv(self, keyed: Sequence[Sequence[KeyedCall]]) -> Range:
         longest = self._longest_request()
         if longest.high is None or not all(i.bounded for i in self.instances):
             return Range(longest.low, None)
-        tries: dict[int, PrefixTrie] = {}
-        more: dict[int, int] = {}
-        for found in keyed:
-            call, trie = found.call, tries.setdefault(found.call.row, PrefixTrie())
-            trie.add(found.key)
-            trie.make(found.key, found.output)
-            others = (call.samples or 1) - 1
-            more[call.row] = more.get(call.row, 0) + others * _longest(call.output)
-        sizes = [
-            more[row] + sum(_size(place, _longest) for place in trie.places())
-            for row, trie in tries.items()
-        ]
-        return Range(longest.low, max(sizes, default=0))
+        return Range(longest.low, max(map(_all_kv, keyed), default=0))
 
 
-def _size(place: Place, length: Callable[[Item], int]) -> int:
-    return sum(map(length, place.items))
+class _Placed(NamedTuple):
+    """A call, and where its prompt ends in the trie of a case."""
+
+    call: KnownCall
+    end: Place
 
 
-def _shortest(item: Item) -> int:
-    return item.low if isinstance(item, Span) else 1
+def _grow(
+    calls: Sequence[KeyedCall],
+    trie: PrefixTrie,
+    counts: Callable[[KnownCall], bool] = lambda call: True,
+) -> list[_Placed]:
+    """Put those calls of an instance that count into a trie."""
+    found: list[_Placed] = []
+    behind: dict[int, Place] = {}  # call -> what decode puts behind it
+    for number, keyed in enumerate(calls):
+        if counts(keyed.call):
+            items, base = keyed.items, keyed.base
+            while base is not None and base not in behind:  # it does not count
+                items = [*calls[base].items, calls[base].output, *items]
+                base = calls[base].base
+            end = trie.add(items, None if base is None else behind[base])
+            behind[number] = trie.make(end, keyed.output)
+            found.append(_Placed(keyed.call, end))
+    return found
 
 
-def _longest(item: Item) -> int:
-    if not isinstance(item, Span):
-        return 1
-    return item.low if item.high is None else item.high
+def _is_certain(call: KnownCall) -> bool:
+    return call.calls_low > 0
 
 
-def _output(call: KnownCall, length: Callable[[Item], int]) -> int:
-    return call.tokens_low if length is _shortest else call.tokens_high or call.tokens_low
+def _all_kv(calls: Sequence[KeyedCall]) -> int:
+    """Most KV tokens that an instance ever needs."""
+    trie = PrefixTrie()
+    _grow(calls, trie)
+    trie.settle()
+    others = sum(((k.call.samples or 1) - 1) * _most(k.call.output) for k in calls)
+    return others + sum(_size(place, _high) for place in trie.places())
 
 
-def _request(call: KnownCall, key: Sequence[Item]) -> Range:
+def _most(span: Span) -> int:
+    return span.low if span.high is None else span.high
+
+
+def _low(place: Place) -> int:
+    return place.low
+
+
+def _high(place: Place) -> int:
+    return place.high
+
+
+def _size(place: Place, upto: Callable[[Place], int]) -> int:
+    return upto(place) - (upto(place.parent) if place.parent is not None else 0)
+
+
+def _begun(end: Place, number: int, upto: Callable[[Place], int]) -> int:
+    """Tokens that the prompt of this number is the first to hold, and that no decode makes."""
+    total, place = 0, end
+    while place.first == number and place.parent is not None:
+        total += 0 if place.made else _size(place, upto)
+        place = place.parent
+    return total
+
+
+def _output(call: KnownCall, upto: Callable[[Place], int]) -> int:
+    return call.tokens_low if upto is _low else call.tokens_high or call.tokens_low
+
+
+def _request(call: KnownCall, end: Place) -> Range:
     """Tokens of a call's prompt and output; none for certain where it may not happen."""
-    low = sum(map(_shortest, key)) + call.tokens_low if call.calls_low else 0
-    if call.tokens_high is None or any(isinstance(i, Span) and i.high is None for i in key):
+    low = end.low + call.tokens_low if call.calls_low else 0
+    if call.tokens_high is None or end.is_open:
         return Range(low, None)
-    return Range(low, sum(map(_longest, key)) + call.tokens_high)
+    return Range(low, end.high + call.tokens_high)
 
 
 def _longer(one: Range, other: Range) -> Range:
     high = None if one.high is None or other.high is None else max(one.high, other.high)
     return Range(max(one.low, other.low), high)
-
-
-def _common_prefix(keys: Sequence[Sequence[Item]]) -> int:
-    if not keys:
-        return 0
-    low, high = min(keys, key=len), keys
-    for at, item in enumerate(low):
-        if isinstance(item, Span) or any(key[at] != item for key in high):
-            return at
-    return len(low)

@@ -45,6 +45,18 @@ class KnownStream:
     item: Any = None
     start: int = 0
     broken: bool = False
+    _begun: int = 0  # pieces of `_beginning`
+    _beginning: str = ""
+
+    def beginning(self) -> tuple[str, list[Piece]]:
+        """The text that it begins with on all paths, and the pieces behind that text."""
+        while self._begun < len(self.pieces):
+            kind, data, condition = self.pieces[self._begun]
+            if kind != "text" or condition:
+                break
+            self._begun += 1
+            self._beginning += data
+        return self._beginning, self.pieces[self._begun :]
 
     def add(self, kind: Literal["text", "begin", "end"], data: str, condition: Condition) -> None:
         if data or kind == "end":
@@ -115,7 +127,9 @@ def text_of(
     appended under a condition that excludes `given` is left out.
     """
     built, maybe = _Text(renderer), _Maybe(spans, count)
-    for piece in stream.pieces:
+    beginning, pieces = stream.beginning()  # put together once, however many calls follow
+    built.add("text", beginning)
+    for piece in pieces:
         if conditions.excludes(given, piece.condition):
             continue
         if not conditions.implies(given, piece.condition):

@@ -28,6 +28,7 @@ def test_places_know_their_readers_and_ways_on(prompts: list[Prompt]) -> None:
     trie = PrefixTrie()
     for prompt in prompts:
         trie.add(prompt)
+    trie.settle()
     for place in trie.places():
         whole: list[int] = []
         here = place
@@ -39,3 +40,37 @@ def test_places_know_their_readers_and_ways_on(prompts: list[Prompt]) -> None:
         assert place.ended == below.count(tuple(whole))
         following = {p[len(whole)] for p in below if len(p) > len(whole)}
         assert len(place.children) == len(following)
+
+
+@given(PROMPTS, st.integers(0, 5))
+def test_prompts_that_go_on_from_others_stand_where_whole_ones_do(
+    prompts: list[Prompt], cut: int
+) -> None:
+    whole, parted = PrefixTrie(), PrefixTrie()
+    ends = [whole.add(prompt) for prompt in prompts]
+    for prompt in prompts:
+        begin = parted.add(prompt[:cut])
+        begin.ended -= 1  # only a place to go on from
+        parted.add(prompt[cut:], begin)
+    whole.settle()
+    parted.settle()
+    assert whole.common() == _common(prompts)
+    assert [end.low for end in ends] == [len(prompt) for prompt in prompts]
+    shared = [
+        sum(_readers(prompt[:i], prompts) > 1 for i in range(1, len(prompt) + 1))
+        for prompt in prompts
+    ]
+    assert [end.shared for end in ends] == shared
+    assert sorted(p.low for p in whole.places() if p.ended) == sorted(
+        p.low for p in parted.places() if p.ended
+    )
+
+
+def _common(prompts: list[Prompt]) -> int:
+    return next(
+        i for i in range(10) if len({p[: i + 1] for p in prompts}) > 1 or i >= len(prompts[0])
+    )
+
+
+def _readers(begin: Prompt, prompts: list[Prompt]) -> int:
+    return sum(prompt[: len(begin)] == begin for prompt in prompts)
