@@ -121,7 +121,8 @@ def _constant(hints: GraphHints, streams: Iterable[int]) -> str:
     """Characters that the streams begin with in every instance, at least."""
     prefixes = [hints.streams[at].prefix for at in streams if at in hints.streams]
     lengths = [sum(len(p.data) for p in prefix if p.kind == "text") for prefix in prefixes]
-    return f"{min(lengths)} characters" if lengths and min(lengths) else ""
+    least = min(lengths, default=0)
+    return f"{least} characters" if least else ""
 
 
 def _count(readers: int | None) -> str:
