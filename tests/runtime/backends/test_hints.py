@@ -76,9 +76,14 @@ def test_a_hint_is_no_text(owner: Any) -> None:
 
 
 def test_an_empty_stream_has_nothing_to_compute(owner: Any) -> None:
+    before = owner.stats()["ahead_tokens"]
     opened = owner.open()
     opened.hint(ahead=[])
     opened.close()
+    other = owner.open()
+    other.append([Text("One.")])
+    assert run(lambda: gen(other)).usage.prompt_tokens > 0  # the engine has had a step
+    assert owner.stats()["ahead_tokens"] == before
 
 
 def test_false_hints_cost_time_only(folder: Path) -> None:
