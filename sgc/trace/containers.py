@@ -21,6 +21,16 @@ def is_container(value: Any) -> bool:
     return isinstance(value, (*_LISTS, dict, set, Env)) or is_object(value)
 
 
+def holds_items(value: Any) -> bool:
+    """Whether items are the content of `value`, so that attributes of a subclass are left out."""
+    return isinstance(value, (*_LISTS, dict, set))
+
+
+def is_module_names(value: Any) -> bool:
+    """Whether `value` is the dict of the names of a module, its globals."""
+    return type(value) is dict and "__builtins__" in value
+
+
 def is_object(value: Any) -> bool:
     """Whether `value` is an object of a user's class (or a plain namespace)."""
     if isinstance(value, SimpleNamespace):

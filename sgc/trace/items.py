@@ -7,7 +7,7 @@ from itertools import islice
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from sgc.trace.containers import is_container
+from sgc.trace.containers import holds_items, is_container
 from sgc.trace.family import RunTimeForks
 from sgc.trace.form import Form
 from sgc.trace.operand import form_of, holds_spread, holds_symbol, rebuild
@@ -181,8 +181,7 @@ class Items:
         if isinstance(found, property) and is_user_function(found.fset):
             self.trace.runtime.call(found.fset, value, new)
         else:
-            self.trace.check_followed(value, f"attribute {name}")
-            self._touch(value)
+            self._touch_attribute(value, name)
             setattr(value, name, new)
 
     def delete_attribute(self, value: Any, name: str) -> None:
@@ -196,9 +195,17 @@ class Items:
         if isinstance(found, property) and is_user_function(found.fdel):
             self.trace.runtime.call(found.fdel, value)
         else:
-            self.trace.check_followed(value, f"attribute {name}")
-            self._touch(value)
+            self._touch_attribute(value, name)
             delattr(value, name)
+
+    def _touch_attribute(self, value: Any, name: str) -> None:
+        if holds_items(value):
+            raise refuse(
+                f"attribute {name} of a {type(value).__name__}, which holds items too, is changed; "
+                "keep it in an object of a class of its own"
+            )
+        self.trace.check_followed(value, f"attribute {name}")
+        self._touch(value)
 
     def _touch(self, value: Any) -> None:
         """`value` is about to be changed by Python itself."""

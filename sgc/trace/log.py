@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sgc.trace.containers import content_of, is_container, put_content
+from sgc.trace.containers import content_of, is_container, is_module_names, put_content
 from sgc.trace.operand import walk
+from sgc.trace.refusal import refuse
 from sgc_ir.tokens import Arms
 
 Contents = dict[int, tuple[Any, Any]]  # id -> (object, its content)
@@ -70,7 +71,12 @@ class Log:
         self.frames: list[Contents] = []
 
     def touch(self, value: Any) -> None:
-        """`value` is about to be changed."""
+        """`value` is about to be changed. Refuses globals of a module."""
+        if is_module_names(value):
+            raise refuse(
+                f"the globals of {value.get('__name__')} are changed, which is state of the whole "
+                "process; keep the value in the program"
+            )
         if self.frames:
             frame = self.frames[-1]
             if id(value) not in frame:

@@ -122,6 +122,65 @@ def test_change_of_a_global_is_refused_and_undone(program: sgc.Program) -> None:
     assert Holder.items == []
 
 
+class Words(list):
+    tone = "plain"
+
+
+WORDS = Words()
+TONE = "plain"
+
+
+@sgc.function
+def names_a_global(s, q: str):
+    globals()["TONE"] = q
+    s += q
+
+
+@sgc.function
+def updates_globals(s, q: str):
+    globals().update(TONE=q)
+    s += q
+
+
+@sgc.function
+def changes_an_attribute_beside_items(s, q: str):
+    WORDS.tone = q
+    s += q
+
+
+@sgc.function
+def chooses_an_attribute_beside_items(s, q: str):
+    words = Words()
+    if q == "x":
+        words.tone = "warm"
+    else:
+        words.tone = "cold"
+    s += words.tone
+    return words.tone
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (names_a_global, "globals of .* are changed"),
+        (updates_globals, "globals of .* are changed"),
+        (changes_an_attribute_beside_items, "attribute tone of a Words"),
+        (chooses_an_attribute_beside_items, "attribute tone of a Words"),
+    ],
+)
+def test_a_change_beside_what_is_followed_is_refused(program: sgc.Program, reason: str) -> None:
+    with pytest.raises(CompileError, match=reason):
+        program.compile()
+    assert (TONE, WORDS.tone) == ("plain", "plain")
+    try:
+        states = program.run_batch([{"q": "x"}, {"q": "y"}], parallel=1)
+        values = [state.value for state in states]
+        assert values == (["warm", "cold"] if "chooses" in program.name else [None, None])
+        assert [type(value) for value in (TONE, WORDS.tone)] == [str, str]
+    finally:
+        globals()["TONE"] = WORDS.tone = "plain"
+
+
 def test_random_text_is_refused_as_not_deterministic() -> None:
     @sgc.function
     def program(s):
