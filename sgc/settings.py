@@ -109,8 +109,9 @@ class RunSettings:
             raise InputError(f"seed={self.seed!r}; give a whole number")
         if not _is_int(self.parallel) or self.parallel < 1:
             raise InputError(f"parallel={self.parallel!r}; give a whole number above 0")
-        if type(self.hints) is not bool:
-            raise InputError(f"hints={self.hints!r}; give True or False")
+        for name in ("plan", "hints", "merge"):
+            if type(getattr(self, name)) is not bool:
+                raise InputError(f"{name}={getattr(self, name)!r}; give True or False")
         checked_deadline("row_deadline", self.row_deadline)
         self.policies()  # checks deadlines and retries
 

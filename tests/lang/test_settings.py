@@ -28,7 +28,10 @@ def test_values_are_brought_into_form():
 
 @pytest.mark.parametrize(
     "values",
-    [{"top_p": 3}, {"max_tokens": 1.5}, {"mode": ""}, {"seed": True}, {"parallel": -1}],
+    [
+        *({"top_p": 3}, {"max_tokens": 1.5}, {"mode": ""}, {"seed": True}, {"parallel": -1}),
+        *({"plan": 1}, {"hints": "no"}, {"merge": "yes"}),
+    ],
 )
 def test_bad_values_are_named(values):
     with pytest.raises(sgc.InputError, match=next(iter(values))):
