@@ -83,8 +83,10 @@ class Merges:
 
 
 class Places:
-    """Attributes:
-    of: for each node the arm under which its value is there.
+    """Under which arm each node of a stored graph stands.
+
+    Attributes:
+        of: for each node the arm under which its value is there.
     """
 
     def __init__(self, shapes: Iterable[Shape], count: int) -> None:

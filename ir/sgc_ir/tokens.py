@@ -19,8 +19,12 @@ Arms = frozenset[Token] | None  # canonical form
 
 
 class _Place(NamedTuple):
-    """Attributes:
-    depth: number of arms above. up: the next one above. far: one further above.
+    """Where an arm stands in the tree of arms.
+
+    Attributes:
+        depth: number of arms above.
+        up: the next one above.
+        far: one further above.
     """
 
     depth: int

@@ -20,9 +20,11 @@ from sgc_ir.errors import CompileError
 
 
 class Recording:
-    """Attributes:
-    taken: number of statements that were traced.
-    code: the flow code with which the last one ended.
+    """Traces statements one by one; one that is refused leaves nothing behind.
+
+    Attributes:
+        taken: number of statements that were traced.
+        code: the flow code with which the last one ended.
     """
 
     def __init__(self, trace: Trace, region: Region, fn: Any, env: Env) -> None:

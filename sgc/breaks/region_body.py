@@ -20,11 +20,14 @@ T = TypeVar("T")
 
 
 class RegionBody(Body):
-    """Attributes:
-    regions: the body's bridge. trace: its tracer.
-    unsplit: statements under way whose errors Python itself must see as they come.
-    asks_handles: functions under way that ask for errors of their sub-programs.
-    takes_errors: functions under way that have handlers.
+    """The body of a program that runs as regions, with Python between them.
+
+    Attributes:
+        regions: the body's bridge.
+        trace: its tracer.
+        unsplit: statements under way whose errors Python itself must see as they come.
+        asks_handles: functions under way that ask for errors of their sub-programs.
+        takes_errors: functions under way that have handlers.
     """
 
     def __init__(self, ctx: RunContext, spec: ProgramSpec, stream: Stream, log: BreakLog) -> None:

@@ -38,17 +38,19 @@ _FORMS: dict[type | None, Form] = {kind: form_of_constant(kind()) for kind in SC
 
 
 class World:
-    """Attributes:
-    params: name -> what the region's graph is given.
-    sources: name -> what of the row that is: a stream, a fork, a handle, a variable, or the place
-        of a value, see `Scene.values`.
-    places: of symbols that stand for such values, by their ids.
-    live: id of an object of the tracer -> (it, what it stands for).
-    streams: the tracer's streams, with those that they stand for.
-    before: containers that there were, by id, with their contents.
-    variables: what the tracer's streams held, by their ids.
-    swapped: those that hold objects of the tracer instead, by id.
-    entered: the locals with which tracing begins.
+    """The objects of a row, and those of the tracer that stand for them while a region is traced.
+
+    Attributes:
+        params: name -> what the region's graph is given.
+        sources: name -> what of the row that is: a stream, a fork, a handle, a variable, or the
+            place of a value, see `Scene.values`.
+        places: of symbols that stand for such values, by their ids.
+        live: id of an object of the tracer -> (it, what it stands for).
+        streams: the tracer's streams, with those that they stand for.
+        before: containers that there were, by id, with their contents.
+        variables: what the tracer's streams held, by their ids.
+        swapped: those that hold objects of the tracer instead, by id.
+        entered: the locals with which tracing begins.
     """
 
     def __init__(self, body: Body, trace: LiveTrace, region: Region, scene: Scene) -> None:

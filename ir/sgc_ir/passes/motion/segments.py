@@ -73,8 +73,10 @@ def first_segments(graph: Graph, is_body: bool) -> Iterator[Segment]:
 
 
 class _Walk:
-    """Attributes:
-    open: stream -> its segment so far; a stream that is not in it has had its first slot.
+    """Goes through a graph and collects the first text of each stream.
+
+    Attributes:
+        open: stream -> its segment so far; a stream that is not in it has had its first slot.
     """
 
     def __init__(self, graph: Graph, is_body: bool) -> None:
