@@ -100,16 +100,19 @@ def big_graphs() -> dict[str, Any]:
 
 
 def artefact_loads(repetitions: int = 5) -> dict[str, Any]:
-    """Milliseconds for 1,000 nodes from the bytes of an artefact to a checked graph."""
+    """Milliseconds for 1,000 nodes from the bytes of an artefact to a checked program, and until
+    all nodes are made, which happens when a graph is first asked for."""
     found: dict[str, Any] = {}
     for program in BIG:
         graph = program.compile().graph
         content, nodes = encode(graph), _nodes(graph)
-        seconds = median(_seconds(partial(decode, content)) for _ in range(repetitions))
+        loads = [_seconds(partial(decode, content)) for _ in range(repetitions)]
+        wholes = [_seconds(partial(_whole, content)) for _ in range(repetitions)]
         found[program.name] = {
             "nodes": nodes,
             "bytes": len(content),
-            "ms_a_1000_nodes": round(1e6 * seconds / nodes, 3),
+            "ms_a_1000_nodes": round(1e6 * median(loads) / nodes, 3),
+            "ms_a_1000_nodes_with_all_made": round(1e6 * median(wholes) / nodes, 3),
         }
     worst = max(entry["ms_a_1000_nodes"] for entry in found.values())
     return {**found, "goal_ms": 1e6 * GOAL_LOAD_S, "met": worst < 1e6 * GOAL_LOAD_S}
@@ -138,6 +141,10 @@ def pass_effects() -> dict[str, Any]:
 
 def _nodes(graph: Any) -> int:
     return sum(1 for _ in graph.walk())
+
+
+def _whole(content: bytes) -> int:
+    return _nodes(decode(content))
 
 
 def _seconds(work: Callable[[], Any]) -> float:
