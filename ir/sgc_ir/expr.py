@@ -15,10 +15,10 @@ a few of our own:
     dict_of_set(k, v ..)    the dict of those keys whose values are set
     dict_of_pairs(l)        the dict of a list of keys and values
     dict_set(d, k, v)       a copy of d in which key k has the value v
-    fail(type, m)  raises the built-in exception of that name, else ProgramError "TYPE: m"
+    appended(l, x), extended(l, xs)     a list with one more item, or with more of them
     typed(x, type, label)   x, or InputError "label: ..." where it is not of the type
-    is_set(x)      False for UNSET                          default(x, d)  d where x is UNSET
-    fail(type, *args)   raises the built-in exception `type`, for other types ProgramError
+    fail(type, *args)   raises the built-in exception `type`, for other types ProgramError;
+                   with cause=e from the error whose facts a Variable field="error" gave
     raise_again(e) raises the error whose facts a Variable field="error" gave
 
 `zip`, `enumerate`, `range` and `reversed` give lists; `.keys`, `.values`, `.items` Python's views.
@@ -118,6 +118,8 @@ FUNCTIONS: dict[str, Function] = {
     "default": _row(ops.default, 2, 2, total=True),
     "dict_of_pairs": _row(ops.dict_of_pairs, 1, 1),
     "dict_set": _row(ops.dict_set, 3, 3),
+    "appended": _row(ops.appended, 2, 2),
+    "extended": _row(ops.extended, 2, 2),
     "dict_of_set": _row(ops.dict_of_set, 0, None),
     "fail": _row(ops.fail, 1, None, "cause"),
     "raise_again": _row(ops.raise_again, 1, 1),

@@ -257,6 +257,21 @@ def dict_set(mapping: Any, key: Any, value: Any) -> dict[Any, Any]:
     return found
 
 
+def appended(items: Any, item: Any) -> list[Any]:
+    """`appended`: a list with one more item; what is no list cannot be appended to."""
+    return extended(items, [item], "append")
+
+
+def extended(items: Any, more: Any, how: str = "extend") -> list[Any]:
+    """`extended`: a list with more items."""
+    if type(items) is not list:
+        raise AttributeError(f"{type(items).__name__!r} object has no attribute {how!r}")
+    found = list(items)
+    found.extend(more)
+    guard_items(len(found))
+    return found
+
+
 def default(value: Any, other: Any) -> Any:
     """`default`: the value, or `other` where there is none on the path that was taken."""
     return other if value is UNSET else value

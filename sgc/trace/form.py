@@ -162,7 +162,7 @@ _BOOL_RESULTS = frozenset(
 ) | {"not in", "is not"}
 _LIST_RESULTS = frozenset(
     "list list_of sorted range zip enumerate reversed unpack argsort .split .rsplit "
-    ".splitlines".split()
+    ".splitlines appended extended".split()
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from string import Formatter
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,14 @@ class Methods:
             if type(owner.get(args[0])) is Maybe:
                 return self._maybe_entry(owner, name, *args)
         return self._other_method(owner, name, args, kwargs)
+
+    def change_default(
+        self, owner: Any, key: Any, default: Any, how: str, more: Callable[[], Any]
+    ) -> Any:
+        """`owner.setdefault(key, default).append(more())`, or extend."""
+        if run_dicts.is_lookup(owner, key) and type(default) is list:
+            return run_dicts.change_default(self.trace, owner, key, default, how, more)
+        return self.method(self.method(owner, "setdefault", key, default), how, more())
 
     def _maybe_entry(self, owner: dict[Any, Any], name: str, key: Any, default: Any = None) -> Any:
         """`get`, `setdefault` or `pop` of a key that is set on some paths only."""

@@ -185,6 +185,8 @@ class ExpressionRewriter:
     def _call(self, node: ast.Call) -> ast.expr:
         args = [self.expr(a) for a in node.args]
         keywords = [emit.at(ast.keyword(k.arg, self._keyword(k)), k.value) for k in node.keywords]
+        if _changes_default(node):
+            return self._change_default(node)
         if isinstance(node.func, ast.Attribute):
             receiver = self.expr(node.func.value)
             name = emit.constant(self.mangle(node.func.attr))
@@ -192,6 +194,18 @@ class ExpressionRewriter:
         if isinstance(node.func, ast.Name) and node.func.id == "super":
             raise self.refuse(node, "`super` is not compiled; call the base class by its name")
         return emit.runtime_call("call", [self.expr(node.func), *args], keywords)
+
+    def _change_default(self, node: ast.Call) -> ast.expr:
+        """`d.setdefault(k, []).append(x)`: one step, since the list is a part of the dict."""
+        change = node.func
+        assert isinstance(change, ast.Attribute)
+        inner = change.value
+        assert isinstance(inner, ast.Call)
+        owner = inner.func
+        assert isinstance(owner, ast.Attribute)
+        args = [self.expr(e) for e in (owner.value, *inner.args)]
+        more = self.thunk(node.args[0])
+        return self.runtime("change_default", [*args, emit.constant(change.attr), more], node)
 
     def _attribute(self, node: ast.Attribute) -> ast.expr:
         name = emit.constant(self.mangle(node.attr))
@@ -324,3 +338,20 @@ def _stand_at_name(call: ast.expr, attribute: ast.Attribute) -> None:
     if attribute.end_lineno is not None and attribute.lineno != attribute.end_lineno:
         call.lineno = attribute.end_lineno
         call.col_offset = (attribute.end_col_offset or 0) - len(attribute.attr)
+
+
+def _changes_default(node: ast.Call) -> bool:
+    """Whether it is `....setdefault(k, default).append(x)`, or extend."""
+    change = node.func
+    if not isinstance(change, ast.Attribute) or change.attr not in ("append", "extend"):
+        return False
+    inner = change.value
+    return (
+        isinstance(inner, ast.Call)
+        and isinstance(inner.func, ast.Attribute)
+        and inner.func.attr == "setdefault"
+        and (len(node.args), len(inner.args)) == (1, 2)
+        and not node.keywords
+        and not inner.keywords
+        and not any(isinstance(arg, ast.Starred) for arg in (*node.args, *inner.args))
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sgc.trace.containers import is_container
@@ -75,6 +76,28 @@ def _check_stored(trace: Trace, value: dict[Any, Any], new: Any) -> None:
                 "a list or object is stored under a run-time key and has another name too; store "
                 "a copy, list(...) or dict(...)"
             )
+
+
+def change_default(
+    trace: Trace,
+    owner: dict[Any, Any],
+    key: Any,
+    default: list[Any],
+    how: str,
+    more: Callable[[], Any],
+) -> None:
+    """`owner.setdefault(key, default).append(more())`, or extend: the list has no other name, so
+    that a new one in its place is the same."""
+    from sgc.trace.generator import materialize
+
+    method(trace, owner, "setdefault", (key, default))
+    stored = whole(owner)
+    given = materialize(trace, more())
+    if whole(owner) is not stored:
+        raise refuse(f"what is given to `.{how}` changes the dict; give it a name before")
+    _check_stored(trace, {}, given)
+    fn = "appended" if how == "append" else "extended"
+    store(trace, owner, key, trace.expr(fn, lookup(trace, owner, key), given))
 
 
 def of_pairs(trace: Trace, pairs: list[Any] | Symbol) -> dict[Any, Any]:

@@ -36,6 +36,8 @@ OWN = {  # functions that are not written as a call of the same name
     "dict": "{{{0}: {1}}}",
     "dict_of_pairs": "dict({0})",
     "dict_set": "{{**{0}, {1}: {2}}}",
+    "appended": "[l := {0}[:] if type({0}) is list else {0}, l.append({1})][0]",
+    "extended": "[l := {0}[:] if type({0}) is list else {0}, l.extend({1})][0]",
     "getitem": "{0}[{1}]",
     "getslice": "{0}[{1}:{2}:{3}]",
 }

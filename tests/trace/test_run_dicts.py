@@ -175,6 +175,30 @@ def copies(s, q: str, made: dict[str, Any], pairs: Any):
     return d, dict(pairs), meta["finish_reason"], dict(d), made
 
 
+@case
+def lists_by_what_was_said(s, xs: list[str]):
+    d, e = {}, {}
+    for x in xs:
+        s += x + sgc.gen("v", max_tokens=1)
+        d.setdefault(s["v"], []).append(x)
+    for i in range(3):
+        s += f"{i}" + sgc.gen("v", max_tokens=1)
+        e.setdefault(s["v"], []).append(len(e))
+        if s["v"] == "yes":
+            e.setdefault("k", []).extend([s["v"], i])
+    s += str(d) + sgc.gen("w", max_tokens=1)
+    return d, e, [len(v) for v in e.values()]
+
+
+@case
+def appended_to_what_is_no_list(s):
+    d = {}
+    s += "x" + sgc.gen("v", max_tokens=1)
+    d[s["v"]] = "text"
+    d.setdefault("yes", []).append(1)
+    return d
+
+
 def filled(s):
     d = {}
     for key in ("x", "y"):
@@ -234,6 +258,14 @@ def stored_list(s, x: str):
     return d
 
 
+def list_in_a_list(s, x: str):
+    items = ["a"]
+    d = {}
+    d.setdefault(x, []).append(items)  # here
+    items.append("b")
+    return d
+
+
 def looked_up_list(s, x: str):
     items = ["a"]
     d = {"a": items}
@@ -271,7 +303,8 @@ def spread_out(s, x: str):
 
 
 @pytest.mark.parametrize(
-    "fn", [stored_list, looked_up_list, arms_with_a_list, removed, popped, spread_out]
+    "fn",
+    [stored_list, list_in_a_list, looked_up_list, arms_with_a_list, removed, popped, spread_out],
 )
 def test_what_would_lose_a_name_or_is_not_compiled_is_refused(fn: Callable[..., Any]) -> None:
     source, first = inspect.getsourcelines(fn)
