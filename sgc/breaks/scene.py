@@ -47,9 +47,12 @@ class Same:
 
 
 class Scene:
-    """Args:
-        root: the stream of the body. slots: locals. names: those that the statements
-            name; None where no key is wanted.
+    """What statements of a row begin with.
+
+    Args:
+        root: the stream of the body.
+        slots: locals.
+        names: those that the statements name; None where no key is wanted.
         open_types: values of these types are run-time values, so that only their type is in the
             key.
 

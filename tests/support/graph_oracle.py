@@ -334,11 +334,13 @@ class _Frame:
         place = (*self.prefix, node.id)
         line = Line(self._path(node, "c", self.operand(node.attrs["ordinal"])))
         params = self.operand(node.attrs["args"])
-        callee = _Frame(
-            self.program, graph, line, params, place, self.told, self.reply, self.stopped
-        )
-        callee.run()
-        return callee
+        return self._run_inside(graph, line, params, place)
+
+    def _run_inside(self, graph: Graph, line: Line, params: Any, place: Any) -> _Frame:
+        told, reply, stopped = self.told, self.reply, self.stopped
+        frame = _Frame(self.program, graph, line, params, place, told, reply, stopped)
+        frame.run()
+        return frame
 
     def _branch(self, node: Node) -> Any:
         cond = self.operand(node.attrs["cond"])
@@ -366,17 +368,7 @@ class _Frame:
                 params[attrs["index_param"]] = i
             params |= {name: self.values[ref.node] for name, ref in attrs["captures"].items()}
             params |= slots
-            frame = _Frame(
-                self.program,
-                body,
-                self.line(node),
-                params,
-                (*self.prefix, node.id, i),
-                self.told,
-                self.reply,
-                self.stopped,
-            )
-            frame.run()
+            frame = self._run_inside(body, self.line(node), params, (*self.prefix, node.id, i))
             self.stopped = self.stopped or frame.stopped
             values.append(frame.result)
             slots, kind = frame.out, frame.kind
