@@ -299,9 +299,11 @@ class Admission:
         saves steps, the fewer rows there are the more."""
         # What is read again must find room in full: in flight it is locked, then it is held.
         returning = step.returning + _returning(request)
+        if not self._config.step_tokens:  # nothing that is held may be lost by a wrong guess
+            returning = step.growth + request.num_growth
         lost = self._cache.held - left + ceil((1.0 - self.reserve) * returning)
         # So must the later calls of its instance: else one branch after another is carried out.
-        lost += request.more_tokens or 0
+        lost += self.lifetimes.later(request)
         if lost <= 0:
             return True
         # The memory of a head that all instances share serves all that wait, one after another.

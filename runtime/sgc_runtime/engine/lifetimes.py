@@ -26,9 +26,14 @@ _MANY_CLAIMS = 64  # of one instance, before empty ones are sorted out
 
 @dataclass(slots=True)
 class _Present:
-    """An instance: how many requests of it are in the engine, and what it claims."""
+    """An instance: how many requests of it are in the engine, and what it claims.
+
+    Attributes:
+        later: tokens that calls which have not come yet may generate, where that is known.
+    """
 
     requests: int = 0
+    later: int | None = None
     claims: list[Claim] = field(default_factory=list)
     most: int = _MANY_CLAIMS
 
@@ -73,14 +78,29 @@ class Lifetimes:
             return
         self.waits(request)
         if request.instance is not None:
-            self._present.setdefault(request.instance, _Present()).requests += 1
+            present = self._present.setdefault(request.instance, _Present())
+            present.requests += 1
+            if request.more_tokens is not None:
+                present.later = request.more_tokens
             self._away.pop(request.instance, None)
+
+    def later(self, request: Request) -> int:
+        """Tokens that calls of its instance which have not come yet may generate, as the last one
+        that has come knows."""
+        present = self._present.get(request.instance) if request.instance is not None else None
+        said = request.more_tokens or 0
+        return said if present is None or present.later is None else min(said, present.later)
 
     def waits(self, request: Request) -> None:
         """A request waits, perhaps again."""
-        if self._enabled and request.anchor is not None and request.anchor.parent is not None:
-            request.waits_at = request.anchor
-            self._readers.wait_at(request.anchor)
+        if not self._enabled:
+            return
+        node = request.anchor
+        if node is None or node.parent is None:
+            node = self._whole(*self._cache.find(request.tokens[: request.num_matchable]))
+        if node.parent is not None:
+            request.waits_at = node
+            self._readers.wait_at(node)
 
     def begins(self, request: Request) -> None:
         """A request that waited is in flight, or gone."""
@@ -116,6 +136,14 @@ class Lifetimes:
                 self._readers.drop(claim)
 
     # -- below --------------------------------------------------------------------------------
+
+    @staticmethod
+    def _whole(node: Node, matched: int) -> Node:
+        """The last node that a match takes in as a whole."""
+        if matched == node.end:
+            return node
+        assert node.parent is not None
+        return node.parent
 
     def _label(self, request: Request, end: Node, present: _Present) -> None:
         node = end

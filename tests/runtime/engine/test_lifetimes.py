@@ -160,6 +160,17 @@ def test_the_call_that_was_issued_later_knows_better() -> None:
 # -- nobody keeps the pool ------------------------------------------------------------------------
 
 
+def test_calls_that_have_come_are_not_still_to_come() -> None:
+    """Three calls that are issued at once each count those behind them."""
+    run = Simulation(200)
+    calls = [run.add(own(i), 4, instance=1, more=more) for i, more in enumerate((8, 4, 0))]
+    alone = run.add(own(9), 4, instance=2, more=8)
+    later = run.scheduler.admission.lifetimes.later
+    assert [later(call) for call in (*calls, alone)] == [0, 0, 0, 8]
+    run.run()
+    check_laws(run)
+
+
 def test_an_idle_program_does_not_keep_the_pool() -> None:
     """All of the pool is claimed, and nobody comes."""
     run = Simulation(200, claim_steps=8)
