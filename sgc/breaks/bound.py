@@ -26,12 +26,14 @@ class RegionCode:
         program: the region as a program of its own; None where nothing is left to a run.
         how: the operand that says with which flow code it is left.
         taken: number of statements. arguments: node -> name of a parameter of the graph.
+        is_general: no value of the row is a constant of it that another row need not have.
         before: what the tracer's streams held at first, by their ids. tools: by their names.
     """
 
     program: Program | None
     how: Any
     taken: int
+    is_general: bool
     arguments: Mapping[int, str]
     before: Mapping[int, Mapping[str, Any]]
     tools: Mapping[str, Tool]

@@ -95,7 +95,14 @@ class MixedCall:
     def _start(self, region: BoundRegion) -> Cell:
         body, found, done = self._body, region.code, Cell()
         order = body.stream.scope.order()
-        run = RegionRun(found.executable, body.stream, region.params, order, self._trace.used)
+        run = RegionRun(
+            found.executable,
+            body.stream,
+            region.params,
+            order,
+            self._trace.used,
+            found.is_general,
+        )
 
         def ended(cell: Cell) -> None:
             if cell.error is not None:

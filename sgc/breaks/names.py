@@ -8,25 +8,23 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
-from sgc.lang.reach import BY_NAME, named
+from sgc.lang.reach import named
 
-_NAMED = ("id", "attr", "name", "asname", "arg", "rest")
+_NAMED = ("id", "attr", "name", "asname", "arg", "rest", "module")
 
 
 def names_in(statement: ast.AST) -> frozenset[str]:
-    """All names and attributes that stand in a statement, whatever they are, and texts where
-    `getattr` may take them for names."""
+    """All names, attributes and constant texts that stand in a statement, whatever they are."""
     found: set[str] = set()
     for node in ast.walk(statement):
         for field in _NAMED:
             name = getattr(node, field, None)
             if isinstance(name, str):
-                found.add(name.partition(".")[0])
+                found.update(name.split("."))
         if isinstance(node, ast.Global | ast.Nonlocal):
             found.update(node.names)
-    if not BY_NAME.isdisjoint(found):
-        constants = (n.value for n in ast.walk(statement) if isinstance(n, ast.Constant))
-        found.update(text for text in constants if isinstance(text, str) and text.isidentifier())
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
     return frozenset(found)
 
 

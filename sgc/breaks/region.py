@@ -98,13 +98,13 @@ class TracedRegion(Recording):
         attrs = {"values": tuple(codes), "tokens": pairs}
         return Ref(self.region.add(Op.MERGE, attrs, -1, self.region.place))
 
-    def bound(self) -> BoundRegion:
-        """The closed region in its row."""
+    def bound(self, is_general: bool) -> BoundRegion:
+        """The closed region in its row; see `RegionCode.is_general`."""
         world, nodes = self.world, self.region.nodes
         program = None if self.is_empty else self._program()
         names = {n.id: n.attrs["name"] for n in nodes if n.op is Op.ARGUMENT}
         tools = dict(self.trace.used)
-        code = RegionCode(program, self.how, self.taken, names, world.variables, tools)
+        code = RegionCode(program, self.how, self.taken, is_general, names, world.variables, tools)
         return BoundRegion(code, self.ends, world.params, dict(world.live), world.streams)
 
     def _program(self) -> Program:

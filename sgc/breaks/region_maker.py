@@ -115,7 +115,7 @@ class RegionMaker:
             if failure is not None or not self._closes(traced, statements):
                 traced.abandon()
                 return None
-            region = traced.bound()
+            region = traced.bound(is_general=True)
         self._keep(traced, region, site, scene, now)
         return region
 
@@ -128,7 +128,7 @@ class RegionMaker:
             if isinstance(failure, Refusal):
                 statements[traced.taken].refused = failure
             is_whole = self._close(traced, statements)
-            region = traced.bound()
+            region = traced.bound(is_general=False)
         if is_whole and failure is None and now is not None and scene.key is not None:
             self._keep(traced, region, site, scene, now)
         if isinstance(failure, Refusal) or not is_whole:

@@ -13,7 +13,7 @@ from sgc_ir.graph import ROOT_STREAM, Graph, Node, Program, Ref, forks_of, iter_
 from sgc_ir.ops import Op
 from sgc_ir.params import SamplingParams
 from sgc_runtime.executor.control_plan import ControlPlan, holds_gates, is_controlled, touched
-from sgc_runtime.executor.lifetimes import GraphLives, graph_lives
+from sgc_runtime.executor.lifetimes import GraphLives, graph_lives, open_lives
 from sgc_runtime.executor.token_bounds import node_bound
 
 NOT_PARAMS = ("name", "ordinal")  # attributes of a Gen or Select that are no parameters
@@ -109,6 +109,7 @@ class Executable:
         self._plans: dict[int, GraphPlan] = {}
         self._needs: tuple[SamplingParams, Needs] | None = None
         self._lives: tuple[SamplingParams, dict[int, GraphLives]] | None = None
+        self._part_lives: dict[bool, tuple[SamplingParams, dict[int, GraphLives]]] = {}
         self._may_unset = any(n.op is Op.MERGE or n.attrs.get("carried") for n in program.walk())
         for graph in program.graphs.values():
             self._prepare(graph, is_body=False)
@@ -133,6 +134,14 @@ class Executable:
         if self._lives is None or self._lives[0] != defaults:
             self._lives = (defaults, graph_lives(self.program, defaults))
         return self._lives[1]
+
+    def part_lives(self, defaults: SamplingParams, is_first: bool) -> dict[int, GraphLives]:
+        """`lives` of a program that is a part of a row; `is_first`: nothing stands before it."""
+        found = self._part_lives.get(is_first)
+        if found is None or found[0] != defaults:
+            made = open_lives(self.program, defaults, is_first)
+            found = self._part_lives[is_first] = (defaults, made)
+        return found[1]
 
     def plan(self, graph: Graph) -> GraphPlan:
         """The plan of one of the program's graphs or loop bodies."""

@@ -104,33 +104,62 @@ class GraphLives:
         captured: see `GraphHints`; root: the same of the stream around a loop's body.
     """
 
-    __slots__ = ("_hints", "_prefixes", "calls", "captured", "root")
+    __slots__ = ("_prefixes", "calls", "captured", "hints", "root")
 
     def __init__(self, hints: GraphHints, calls: Mapping[int, CallFacts]) -> None:
         self.calls = calls
-        self._hints = hints
+        self.hints = hints
         root = hints.streams[ROOT_STREAM]
         self.root, self.captured = (root.calls, root.open), hints.captured
         self._prefixes = {at: StaticPrefix(s.prefix) for at, s in hints.streams.items()}
 
     def begin(self, stream: int = ROOT_STREAM, parent: Life | None = None) -> Life:
         """The life of a stream that opens: of the graph itself, or of a branch by its node."""
-        return Life(parent, self._hints.streams.get(stream), self._prefixes.get(stream))
+        return Life(parent, self.hints.streams.get(stream), self._prefixes.get(stream))
 
     def go_on(self, stream: int, life: Life) -> None:
         """The graph goes on with a branch that was opened before; those around it count its calls
         already."""
-        found = self._hints.streams[stream]
+        found = self.hints.streams[stream]
         life.calls += found.calls
         life.open += found.open
 
     def choose(self, stream: int, parent: Life, among: Sequence[Life]) -> None:
         """A branch of several forks is known; `parent` forked it, `among` are what all of them
         forked from, each of which had to reckon with it."""
-        found = self._hints.streams[stream]
+        found = self.hints.streams[stream]
         parent.more(found.calls, found.open - (not found.alone))
         for life in among:
             life.more(0, -1)
+
+
+class OpenLives(GraphLives):
+    """Those of a graph whose streams go on behind its end, so that nobody knows their last reader;
+    without prefixes where something may stand before it."""
+
+    __slots__ = ()
+
+    def __init__(self, hints: GraphHints, calls: Mapping[int, CallFacts], is_first: bool) -> None:
+        opened = {at: CallFacts(f.hints._replace(readers=None), f.most) for at, f in calls.items()}
+        super().__init__(hints, opened)
+        if not is_first:
+            self._prefixes = {}
+
+    def begin(self, stream: int = ROOT_STREAM, parent: Life | None = None) -> Life:
+        """The life of a stream that opens; it stays open."""
+        life = super().begin(stream, parent)
+        life.open += 1
+        return life
+
+
+def open_lives(program: Program, defaults: SamplingParams, is_first: bool) -> dict[int, GraphLives]:
+    """As `graph_lives`, of a program whose main graph is a part of what its streams hold."""
+    made = graph_lives(program, defaults)
+    main = [program.graph, *(n.body for n in program.graph.walk() if n.body is not None)]
+    for graph in main:
+        closed = made[id(graph)]
+        made[id(graph)] = OpenLives(closed.hints, closed.calls, is_first)
+    return made
 
 
 def graph_lives(program: Program, defaults: SamplingParams) -> dict[int, GraphLives]:

@@ -13,6 +13,7 @@ from sgc_runtime.executor.frame import Frame, GraphRun
 from sgc_runtime.executor.frames import make_frame
 from sgc_runtime.executor.gate import Branch, Family, Gate, Gathered
 from sgc_runtime.executor.graph_executor import handlers_of
+from sgc_runtime.executor.lifetimes import GraphLives
 from sgc_runtime.executor.pending import Pending
 from sgc_runtime.executor.scope import Order
 from sgc_runtime.executor.stream import Stream
@@ -23,7 +24,7 @@ class RegionRun:
     """One run of the main graph of a program in stream `root`; parameters may be plain values,
     Pendings, Streams, Families and handles. Event-loop thread only, but for `value` at the end.
 
-    Branches that it opens stay open.
+    Branches that it opens stay open. `is_general`: constants of the graph are those of every row.
     """
 
     def __init__(
@@ -33,9 +34,16 @@ class RegionRun:
         params: Mapping[str, Any],
         order: Order,
         tools: Mapping[str, Tool],
+        is_general: bool,
     ) -> None:
-        graph = executable.program.graph
-        run = GraphRun(executable, tools, handlers_of(executable), {})
+        graph, ctx = executable.program.graph, root.ctx
+        lives: Mapping[int, GraphLives] = {}
+        if ctx.tells:
+            is_first = is_general and _is_untouched(root)
+            lives = executable.part_lives(ctx.defaults.params, is_first)
+            if is_first:
+                root.core.life = lives[id(graph)].begin()
+        run = GraphRun(executable, tools, handlers_of(executable), lives)
         self._chain = EffectChain()
         self.frame: Frame = make_frame(run, graph, root, params, order, self._chain, carried={})
         self.opened = _StayOpen()
@@ -87,6 +95,13 @@ class RegionRun:
 def family_of(streams: list[Stream]) -> Family:
     """Branches that were forked before, as a parameter."""
     return Family(Cell.of(streams), Gate())
+
+
+def _is_untouched(root: Stream) -> bool:
+    """Whether nothing was said or called in a stream before."""
+    core = root.core
+    is_new = core.forked_from is None and core.life is None
+    return is_new and not any(root._counts) and not core.prompt.num_chars()
 
 
 class _StayOpen(list[Stream]):
