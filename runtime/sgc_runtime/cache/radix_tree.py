@@ -126,7 +126,8 @@ class Node:
     @property
     def shared_held(self) -> bool:
         """Whether it is held, has served several instances, and nobody knows when it is read."""
-        return self.claim is not None and self.claim.due >= FAR and self.user == MANY
+        far = self.claim is None or self.claim.due >= FAR
+        return far and self.held and self.user == MANY
 
     @property
     def rank(self) -> int:
@@ -315,8 +316,7 @@ class RadixTree:
         """So many tokens of a node come to those without a lock that are held, if it is."""
         if node.held:
             self.held += tokens
-            if node.shared_held:
-                self.shared_held += tokens
+            self.shared_held += tokens * node.shared_held
 
     def cut(self, node: Node, end: int) -> None:
         """Let a node begin behind token `end`, which is inside; what lies before is its parent."""

@@ -15,18 +15,19 @@ class Readers:
     def wait_at(self, node: Node) -> None:
         """Somebody waits who goes on from `node`."""
         while node.parent is not None:
-            if not node.held and not node.locks:
-                self._tree.held += len(node.key)
+            was_held = node.held
             node.waiters += 1
+            if not was_held and not node.locks:
+                self._tree.count_held(node, len(node.key))
             node = node.parent
 
     def wait_no_more(self, node: Node) -> None:
         """Undo one `wait_at` of the same node, which may have died meanwhile."""
         while node.parent is not None:
             assert node.waiters > 0, "nobody waits here"
+            if node.waiters == 1 and node.claim is None and not node.locks:
+                self._tree.count_held(node, -len(node.key))
             node.waiters -= 1
-            if not node.held and not node.locks:
-                self._tree.held -= len(node.key)
             self._tree.requeue(node)
             node = node.parent
 

@@ -41,7 +41,8 @@ class EngineConfig:
             how much they generate at most. Requests begin and decode only where all in flight can
             end (`safety`), tokens are given up by their next use (`lifetimes`).
         step_tokens: prompt tokens that may be computed anew for each step that a row beside one
-            other saves, with `hints`; 0: none, so that the fewest tokens are computed.
+            other saves, with `hints`: half of what a step costs on a CPU; 0: none, so that the
+            fewest tokens are computed.
         ahead_tokens: tokens of prompts to come that a step computes at most beside others.
         cohort: instances that begin one after another and are served as equals.
         turn_tokens: prompt tokens that are computed between two turns of the request that has
@@ -67,7 +68,7 @@ class EngineConfig:
     claims: float = 0.7
     claim_steps: int = 16
     hints: bool = True
-    step_tokens: float = 1.0
+    step_tokens: float = 9.0
     ahead_tokens: int = 128
     cohort: int = 16
     turn_tokens: int = 16_384
