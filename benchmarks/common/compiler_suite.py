@@ -18,7 +18,7 @@ SUITE: dict[str, tuple[str, int]] = {
     "mmlu": ("few-shot classification: questions of several subjects", 4),
     "tree": ("tree of thought: plans, solutions and checks of maths problems", 3),
     "judge": ("a judge: an opinion on each of six dimensions of an article, a grade", 3),
-    "rag": ("answers from retrieved passages, which rows share in part", 4),
+    "rag": ("answers from retrieved passages, which rows share in part", 8),
     "react": ("ReAct: proposals beside recorded steps", 5),
     "agents": ("calls of a town of agents, behind a few long prompts", 12),
     "chat": ("conversations of three turns", 6),
