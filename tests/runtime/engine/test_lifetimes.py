@@ -210,3 +210,32 @@ def test_claims_of_instances_that_fail_leave_nothing_behind() -> None:
 def test_without_hints_nothing_is_claimed() -> None:
     run = conversations(False)
     assert run.cache.held == run.scheduler.lifetimes.num_claims == 0
+
+
+# -- asked by others ------------------------------------------------------------------------------
+
+
+def test_what_was_asked_outlives_what_was_generated() -> None:
+    run = Simulation(60)
+    first = serve(run, own(3, 10), 20, instance=0, regions=[(0, 0, None)])
+    second = serve(run, own(4, 10), 20, instance=1, regions=[(0, 0, None)])
+    serve(run, own(5, 16), 10, instance=2)
+    for request in (first, second):
+        assert cached(run, text_of(request)) >= 10, "generated tokens alone made room"
+
+
+def test_a_call_that_waits_holds_what_it_will_find() -> None:
+    """It is a new stream: nothing but the tree knows that it begins with what is cached."""
+    run = Simulation(80, max_running=1)
+    head = own(6, 30)
+    for last in (3, 5):
+        serve(run, [*head, last])
+    run.add(own(7, 20), 20)
+    run.step()
+    waiting = run.add([*head, 4], 2)
+    run.step()
+    assert run.cache.held == len(head)
+    check_laws(run)
+    run.run()
+    assert waiting.cached_tokens == len(head)
+    assert run.cache.held == 0
