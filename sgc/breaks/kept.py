@@ -16,6 +16,7 @@ from typing import Any
 
 from sgc.breaks.bound import BoundRegion, RegionCode
 from sgc.breaks.exits import Ended, StreamEnd
+from sgc.breaks.names import compares_identity
 from sgc.breaks.pieces import Statement
 from sgc.breaks.scene import Place, Scene
 from sgc.breaks.world import World, given
@@ -196,11 +197,11 @@ class Site:
         open_types: types of values that are run-time values there, until that is refused.
     """
 
-    def __init__(self, names: frozenset[str], is_open: bool) -> None:
+    def __init__(self, names: frozenset[str], is_open: bool, is_kept: bool) -> None:
         self.names = names
         self._left = list(_OPEN_TYPES) if is_open else []
         self._kept: OrderedDict[Any, list[tuple[Reach, KeptRegion]]] = OrderedDict()
-        self._in_vain = 0
+        self._in_vain = 0 if is_kept else _MAX_TRIES
         self._lock = threading.Lock()
 
     @property
@@ -257,5 +258,6 @@ class Sites:
             names = frozenset(name for s in statements for name in s.names)
             # the defaults of a local function are values
             is_open = not any(isinstance(s.node, ast.FunctionDef) for s in statements)
-            found = self._sites.setdefault(key, Site(names, is_open))
+            is_kept = not any(compares_identity(s.node) for s in statements)
+            found = self._sites.setdefault(key, Site(names, is_open, is_kept))
         return found

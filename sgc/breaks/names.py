@@ -28,6 +28,21 @@ def names_in(statement: ast.AST) -> frozenset[str]:
     return frozenset(found)
 
 
+def compares_identity(statement: ast.AST) -> bool:
+    """Whether it asks if two things that may be plain data are one object: equal data need not be
+    the same object in the next row."""
+    found = (node for node in ast.walk(statement) if isinstance(node, ast.Compare))
+    return any(map(_compares_identity, found))
+
+
+def _compares_identity(node: ast.Compare) -> bool:
+    sides = [node.left, *node.comparators]
+    return any(
+        isinstance(op, ast.Is | ast.IsNot) and not any(isinstance(x, ast.Constant) for x in pair)
+        for op, *pair in zip(node.ops, sides, sides[1:], strict=False)
+    )
+
+
 def roots(function: FunctionType, names: frozenset[str]) -> list[Any]:
     """Each name with what it is among the globals, built-ins and closures of a function, and in
     the modules found there."""

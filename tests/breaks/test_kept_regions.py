@@ -187,6 +187,24 @@ def test_the_same_list_twice_is_not_two_lists() -> None:
     check(aliased, [{"x": x} for x in ("same", "not", "same", "not")], Script(7))
 
 
+def test_equal_texts_are_not_taken_for_one_object() -> None:
+    @sgc.function
+    def identical(s, x, y):
+        s += sgc.gen("a", max_tokens=2)
+        odd(s["a"])
+        if x is y:
+            s += "same"
+        if x is None:
+            s += "none"
+        s += sgc.gen("b", max_tokens=2)
+
+    one, other = ("".join(["wor", "d"]) for _ in range(2))
+    pairs = [(one, one), (one, other), (other, other), (other, one), (None, None), (None, one)]
+    rows = [{"x": x, "y": y} for x, y in pairs]
+    live, mixed = (row_outcomes(identical, rows, m, Script(2)) for m in ("interpreted", "auto"))
+    assert mixed == live
+
+
 def test_forks_and_variables_of_other_shapes_are_traced_anew(bound: list[KeptRegion]) -> None:
     @sgc.function
     def forked(s, n, x):
