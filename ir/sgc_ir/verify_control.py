@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sgc_ir.graph import ROOT_STREAM, UNSET, Graph, Node, Ref, iter_refs
+from sgc_ir.graph import UNSET, Graph, Node, Ref, iter_refs
 from sgc_ir.ops import Op
 from sgc_ir.verify_scope import Faults, Scope
 
@@ -85,7 +85,7 @@ def arrivals(scope: Scope) -> Faults:
         else:
             operands = {k: v for k, v in node.attrs.items() if k != "after"}
             uses = [(operands, need)]
-        if node.stream != ROOT_STREAM:
+        if 0 <= node.stream < node.id:  # else the rule of streams refuses it
             uses.append((Ref(node.stream), need))
         for value, when in uses:
             for ref in iter_refs(value):
@@ -176,6 +176,8 @@ def _unset_nodes(graph: Graph, params: set[str]) -> set[int]:
     slots: dict[int, set[str]] = {}  # Loop -> slots that may be unset
     for node in graph.nodes:
         attrs = node.attrs
+        if not _is_formed(node):
+            continue  # of a body, whose attributes are checked after those around it
         if node.op is Op.ARGUMENT and attrs.get("name") in params:
             found.add(node.id)
         elif node.op is Op.MERGE and any(_is_unset(v, found) for v in attrs.get("values", ())):
@@ -185,9 +187,23 @@ def _unset_nodes(graph: Graph, params: set[str]) -> set[int]:
             given = {n for n, v in attrs["captures"].items() if _is_unset(v, found)}
             slots[node.id] = _carried_unset(node, start | given)
         elif node.op is Op.VARIABLE and attrs.get("field") == "output":
-            if attrs["name"] in slots.get(attrs["of"].node, ()):
+            of = attrs.get("of")
+            if of is not None and attrs["name"] in slots.get(of.node, ()):
                 found.add(node.id)
     return found
+
+
+_FORMS: dict[Op, dict[str, Any]] = {
+    Op.ARGUMENT: {"name": str},
+    Op.MERGE: {"values": list | tuple},
+    Op.LOOP: {"carried": Mapping | None, "captures": Mapping},
+    Op.VARIABLE: {"name": str, "of": Ref | None},
+}
+
+
+def _is_formed(node: Node) -> bool:
+    forms = _FORMS.get(node.op, {})
+    return all(isinstance(node.attrs.get(name), form) for name, form in forms.items())
 
 
 # -- loops ----------------------------------------------------------------------------------------
@@ -212,7 +228,7 @@ def _loop_faults(node: Node, body: Graph) -> Faults:
     if not node.attrs["over"] and "max" not in node.attrs:
         yield node, "needs lists to walk, or a max"
     slots, returned = set(node.attrs.get("carried", {})), {name for name, _ in _returned(body)}
-    for name in sorted(slots ^ returned):
+    for name in sorted(slots ^ returned, key=repr):  # names of any type
         where = "returned, but not carried" if name in returned else "carried, but not returned"
         yield node, f"slot {name!r} is {where}"
 

@@ -33,6 +33,13 @@ def refusal(bad: Program) -> CompileError:
     return caught.value
 
 
+def in_stream(program: Program, stream: int) -> Program:
+    """The last node but one is in another stream."""
+    graph = program.graph
+    nodes = [*graph.nodes[:-2], replace(graph.nodes[-2], stream=stream), graph.nodes[-1]]
+    return replace(program, graphs={**program.graphs, graph.name: replace(graph, nodes=nodes)})
+
+
 def test_samples_are_valid() -> None:
     verify(essay_judge())
     verify(static_judge())
@@ -49,6 +56,11 @@ def test_errors_name_graph_node_and_source() -> None:
 def test_a_body_is_walked_before_its_own_attributes_are_checked() -> None:
     for attrs in ({"fn": "set", "args": 1.5}, {"fn": "set", "args": "ab"}):
         assert "args" in str(refusal(body_node(J, 0, op=Op.EXPR, attrs=attrs)))
+    for attrs in ({"name": ["n"]}, {}):
+        assert "name" in str(refusal(body_node(LOOPING, 0, op=Op.ARGUMENT, attrs=attrs)))
+    assert "stream %254" in str(refusal(in_stream(IF, 254)))
+    slots = with_attrs(LOOPING, 0, carried={1: 2, None: 3, "n": 0})
+    assert refusal(slots).reason
     join = body_node(J, 0, op=Op.JOIN, attrs={"vars": 7})
     assert "node %0 Join" in str(refusal(join))
 
