@@ -19,7 +19,7 @@ from sgc.trace.env import Env
 from sgc.trace.log import Contents, Path, put_back, undo
 from sgc.trace.refusal import Refusal, here, place_of, refuse
 from sgc.trace.symbol import BIND_ADVICE, Poison, Symbol
-from sgc.trace.taken import MixedError, TracedError
+from sgc.trace.taken import MIXED, MixedError, TracedError
 from sgc_ir.errors import CompileError
 from sgc_ir.ops import Op
 
@@ -217,6 +217,8 @@ class Control:
         if type(error) is TracedError:
             self.throw(error)
             return
+        if type(error) is MixedError:
+            raise refuse(MIXED)
         _check_own(error)
         if any(attempt.takes(error) for attempt in trace.guards):
             self._leave_with(error)
