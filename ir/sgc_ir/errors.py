@@ -12,6 +12,7 @@
     +-- ModelError        a model or tokenizer cannot be loaded
     +-- JournalError      a run's journal cannot be written, read or continued
     +-- InputError        an argument or input row is missing, unknown or of the wrong type
+    |   +-- EvalDataError the data of an evaluation suite lack a file or column
     +-- ExprError         an expression leaves the closed, bounded set of `sgc_ir.expr`
     +-- ProgramError      a compiled program raised an exception of a class of its own
 
@@ -118,6 +119,10 @@ class JournalError(SgcError):
 
 class InputError(SgcError):
     """An argument is missing, unknown or of the wrong type."""
+
+
+class EvalDataError(InputError):
+    """A file of an evaluation suite is missing, cannot be read, or lacks a column."""
 
 
 class ExprError(SgcError):

@@ -1,0 +1,1 @@
+"""Evaluation suites: LM programs with data, scores and reports."""

@@ -1,0 +1,1 @@
+"""One evaluation suite a file: its LM program, loader and scorer."""
