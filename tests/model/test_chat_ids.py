@@ -11,10 +11,10 @@ import transformers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.local import backend, tiny_folder
-from support.reference import default_model_tokenizer
 from support.tokenizer import plain_texts
 
 import sgc
+from benchmarks.common.transformers_tokenizer import default_model_tokenizer
 from sgc_runtime.backends.local import LocalBackend, LocalStream
 from sgc_runtime.models import DEFAULT_MODEL, resolve
 

@@ -6,16 +6,12 @@ import math
 from pathlib import Path
 
 import gguf
-import tokenizers
 import torch
 import transformers
 from support.gguf import gguf_name
-from tokenizers import models, pre_tokenizers
 from transformers.modeling_gguf_pytorch_utils import LlamaTensorProcessor
 
 from sgc_runtime.model.gguf_file import open_gguf
-
-CONTROL = 3  # of `tokenizer.ggml.token_type`
 
 # What the model's authors publish.
 SMOLLM2 = {
@@ -53,23 +49,3 @@ def default_model_reference(path: Path) -> transformers.PreTrainedModel:
     model.load_state_dict(weights, assign=True)
     model.model.rotary_emb = type(model.model.rotary_emb)(config)
     return model.eval()
-
-
-def default_model_tokenizer(path: Path) -> transformers.PreTrainedTokenizerFast:
-    """transformers' tokenizer of the default model: the file's vocabulary, merges and template
-    with the steps that the authors' `tokenizer.json` has."""
-    facts = open_gguf(path).metadata
-    tokens = facts["tokenizer.ggml.tokens"]
-    merges = [tuple(pair.split(" ")) for pair in facts["tokenizer.ggml.merges"]]
-    made = tokenizers.Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
-    made.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Digits(individual_digits=True),
-            pre_tokenizers.ByteLevel(add_prefix_space=False),
-        ]
-    )
-    kinds = facts["tokenizer.ggml.token_type"]
-    made.add_special_tokens([token for token, kind in zip(tokens, kinds) if kind == CONTROL])
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=made, chat_template=facts["tokenizer.chat_template"]
-    )
