@@ -113,3 +113,16 @@ def load(backend: Backend) -> None:
     start = getattr(backend, "load", None)
     if start is not None:
         start()
+
+
+def close_made(backend: Backend) -> None:
+    """End a backend that was made for one run, with what is around it; the one of
+    `sgc.set_default_backend` goes on."""
+    from sgc.default_backend import default_backend
+
+    inner: Any = backend
+    while hasattr(inner, "backend"):
+        inner = inner.backend
+    end = getattr(backend, "close", None)
+    if end is not None and inner is not default_backend().backend:
+        end()

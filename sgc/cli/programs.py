@@ -76,6 +76,9 @@ def load_module(path: Path) -> ModuleType:
     """
     check_file(path, "a Python file")
     path = path.resolve()
+    packaged = _packaged(path)
+    if packaged is not None:
+        return packaged
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
     name = _module_name(path)
@@ -92,6 +95,13 @@ def load_module(path: Path) -> ModuleType:
             raise
         raise CommandError(_broken(path, error), "mend the file") from error
     return module
+
+
+def _packaged(path: Path) -> ModuleType | None:
+    # A file of a package that has been imported is not run twice, and its folder is not searched:
+    # names in it may be those of other packages.
+    modules = [module for name, module in list(sys.modules.items()) if "." in name]
+    return next((m for m in modules if getattr(m, "__file__", None) == str(path)), None)
 
 
 def _module_name(path: Path) -> str:

@@ -106,8 +106,9 @@ def command(program: str, backend: str | None, **values: Any) -> int:
     The output holds the rows in input order and grows as they finish. Exit code: 0 all rows good,
     1 some rows failed, 2 wrong usage or files, 3 no model or backend, 130 interrupted.
     """
+    from sgc.cli.request import Request
     from sgc.cli.resuming import JournalOptions
-    from sgc.cli.session import Request, run_session
+    from sgc.cli.session import run_session
 
     if values["output"] == Path("-"):
         values["output"] = None

@@ -7,11 +7,10 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sgc.cli.backend import choose_backend, fetch, load
+from sgc.cli.backend import choose_backend, close_made, fetch, load
 from sgc.cli.batch import RowBatch
 from sgc.cli.breaks import node_counts, say_breaks
 from sgc.cli.failure import FAILED, OK, CommandError, say
@@ -22,27 +21,24 @@ from sgc.cli.model_progress import loading
 from sgc.cli.notes import notes_on_stderr
 from sgc.cli.output import (
     RowOutput,
-    check_output,
     encode_line,
-    is_same_file,
     open_output,
-    standard_output,
     writing,
 )
 from sgc.cli.planned import check_reordering, count_and_common, in_plan_order
 from sgc.cli.profile import profile_path, report
-from sgc.cli.programs import load_module, split_name
+from sgc.cli.programs import load_module
 from sgc.cli.progress import Display, FailureNotes, make_display
 from sgc.cli.recording import merging, recording, replaying
 from sgc.cli.records import failed_record, record_of, unavailable
+from sgc.cli.request import Request, check_paths
 from sgc.cli.resuming import (
-    JournalOptions,
     discard_journal,
-    journal_files,
     journal_path,
     open_journal,
     open_rows,
 )
+from sgc.cli.row_times import RowTimes
 from sgc.cli.runnables import as_written, load_runnable, needs_model, params_of, settle_mode
 from sgc.cli.tally import Tally
 from sgc.cli.token_ids import check_token_ids
@@ -64,31 +60,6 @@ if TYPE_CHECKING:  # brings in sqlite, which a run without a journal does not ne
 RESCUE_WAIT_S = 0.5  # for a thread that writes when the run is interrupted
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What the command line asks for; `engine` and `settings` hold the flags that were given."""
-
-    program: str
-    backend: str | None
-    engine: dict[str, Any]
-    settings: dict[str, Any]
-    inputs: str | None
-    arguments: tuple[str, ...]
-    output: Path | None
-    tools: Path | None
-    stats: Path | None
-    trace: Path | None
-    record: Path | None
-    replay: Path | None
-    full_text: bool
-    quiet: bool
-    profile: bool
-    journal: JournalOptions
-    no_reorder: bool = False
-    explain_breaks: bool = False
-    reorder_rows: bool = False
-
-
 def run_session(request: Request) -> int:
     """Run the rows; gives the exit code. Raises what keeps the run from starting or going on."""
     with notes_on_stderr(request.quiet), InterruptGuard() as guard:
@@ -99,7 +70,7 @@ def run_session(request: Request) -> int:
         if request.no_reorder:
             program = as_written(program)
         rows, total, common = _rows(request, program)
-        _check_paths(request)
+        check_paths(request)
         merges = Merges() if request.settings.get("merge") else None
         backend = _backend(request, merges)
         program, mode = settle_mode(program, request.settings.get("mode", "auto"))
@@ -127,6 +98,8 @@ def run_session(request: Request) -> int:
                 trace.close()
             if journal is not None:
                 journal.close()
+            if request.close:
+                close_made(backend)
 
 
 def _backend(request: Request, merges: Merges | None) -> Backend:
@@ -199,34 +172,6 @@ def _rows(request: Request, program: Runnable) -> tuple[Iterator[Row], int | Non
         raise CommandError("--arg together with --inputs", "put the values into the rows")
     inputs = Inputs(request.inputs, cell_converter(params))
     return inputs.rows(), *count_and_common(inputs, program)
-
-
-def _check_paths(request: Request) -> None:
-    inputs = None if request.inputs in (None, "-") else Path(str(request.inputs))
-    model = request.engine.get("model")
-    taken = {
-        "input": inputs,
-        "program": split_name(request.program)[0],
-        "tools": request.tools,
-        "model": None if model is None else Path(model),
-        "replayed record": request.replay,
-    }
-    if request.output is None:
-        standard_output()
-    check_output(request.output, taken)
-    taken["output"] = request.output
-    check_output(request.stats, taken)
-    check_output(request.record, {**taken, "--stats file": request.stats})
-    taken |= {"statistics": request.stats, "record": request.record}
-    check_output(request.trace, taken)
-    taken["trace"] = request.trace
-    check_output(profile_path(request.output, request.profile), taken)
-    journal = journal_path(request.output)
-    own = [] if journal is None else journal_files(journal)
-    for what, path in taken.items():
-        for file in own:
-            if path is not None and is_same_file(file, path):
-                raise CommandError(f"the journal {file} is the {what}", "write to another file")
 
 
 def _load(backend: Backend, quiet: bool) -> float:
@@ -337,7 +282,9 @@ class _Session:
         def finished(row: Row, outcome: Any) -> None:
             record, usage = self._record(row, outcome)
             error = record["error"]
-            self._tally.add(usage, error is not None)
+            calls, peak = self._tally.nodes.calls, self._tally.backend.get("peak_kv_tokens")
+            seconds = self._times.finished(row.index, usage, calls, peak)
+            self._tally.add(usage, error is not None, seconds)
             output.put(row.index, encode_line(record), error is not None)
             if error is not None:
                 notes.add(row.place, error["message"])
@@ -350,9 +297,11 @@ class _Session:
             self._tally.observe(self._backend.stats())
             display.update(self._tally)
 
-        batch = RowBatch(self._start, finished, tick, self._job.settings.parallel)
-        guard.ask = batch.interrupt
-        batch.run(self._in_order(rows, total))
+        resumed = self._journal is not None and self._journal.resumed
+        with RowTimes(self._request.times, resumed) as self._times:
+            batch = RowBatch(self._start, finished, tick, self._job.settings.parallel)
+            guard.ask = batch.interrupt
+            batch.run(self._in_order(rows, total))
 
     def _in_order(self, rows: Iterable[Row], total: int | None) -> Iterable[Row]:
         if self._journal is not None:
@@ -362,6 +311,10 @@ class _Session:
         return in_plan_order(rows, self._program, self._job, total, self._request.reorder_rows)
 
     async def _start(self, row: Row) -> FinishedState:
+        with self._times.running(row.index):
+            return await self._run_row(row)
+
+    async def _run_row(self, row: Row) -> FinishedState:
         log = None
         if self._journal is not None:
             log = self._journal.begin_row(row.index, self._program.name)

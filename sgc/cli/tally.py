@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 from sgc.live_line import Figure
@@ -39,8 +41,11 @@ class Tally:
     merges: Merges | None = None
     reported: Usage = field(default_factory=Usage)  # by the rows, merged calls as if made
 
-    def add(self, usage: Usage, failed: bool) -> None:
+    latencies: array[float] = field(default_factory=lambda: array("d"))  # seconds of each row
+
+    def add(self, usage: Usage, failed: bool, seconds: float) -> None:
         self.rows += 1
+        self.latencies.append(seconds)
         self.failed += failed
         self.reported += usage
 
@@ -108,6 +113,7 @@ class Tally:
             "seconds": self.seconds,
             "load_seconds": self.load_seconds,
             "programs_per_s": self.programs_per_s,
+            **latency_figures(self.latencies),
             "prompt_tokens": usage.prompt_tokens,
             "cached_tokens": usage.cached_tokens,
             "hit_rate": self.hit_rate,
@@ -140,3 +146,15 @@ class Tally:
             ("seconds", f"{self.seconds:.1f}{loading}"),
             ("programs/s", f"{self.programs_per_s:.2f}"),
         ]
+
+
+def latency_figures(seconds: Sequence[float]) -> dict[str, float | None]:
+    """Median, 99th percentile (the nearest rank) and mean of what rows took, in seconds."""
+    ordered = sorted(seconds)
+    if not ordered:
+        return dict.fromkeys(("latency_p50_s", "latency_p99_s", "latency_mean_s"))
+    return {
+        "latency_p50_s": ordered[ceil(0.5 * len(ordered)) - 1],
+        "latency_p99_s": ordered[ceil(0.99 * len(ordered)) - 1],
+        "latency_mean_s": sum(ordered) / len(ordered),
+    }

@@ -35,6 +35,7 @@ class NodeTable:
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[str, str, str], NodeStats] = {}
+        self.calls = 0  # model calls of all nodes
         self.started = 0  # nodes of graphs and of passes of loops, of all kinds
         self.dead = 0  # those on paths that were not taken
 
@@ -54,6 +55,7 @@ class NodeTable:
         if found is None:
             found = self._new(key, source)
         found.calls += 1
+        self.calls += 1
         for result in results:
             found.usage += result.usage
         timings = [result.timing for result in results if result.timing is not None]
