@@ -12,7 +12,16 @@ from sgc_ir.errors import InputError
 ALL = "all"
 
 # name -> module below sgc.eval.suites, in the order of reports
-MODULES: dict[str, str] = {}
+MODULES: dict[str, str] = {
+    "react": "react",
+    "react-live": "react",
+    "generative-agents": "generative_agents",
+    "tree-of-thought": "tree_of_thought",
+    "tree-of-thought-3": "tree_of_thought",
+    "game24": "game24",
+    "skeleton-of-thought": "skeleton_of_thought",
+    "llm-judge": "llm_judge",
+}
 
 
 def find_suite(name: str) -> Suite:
