@@ -41,6 +41,7 @@ RUN_OPTIONS = (
     "row_deadline",
     "retries",
     "hints",
+    "row_parallel",
 )
 BATCH_OPTIONS = (*RUN_OPTIONS, "parallel", "plan", "merge")
 _LOG = logging.getLogger("sgc")
@@ -115,9 +116,9 @@ class Runnable(ABC):
     """A program that can be run.
 
     Options of `run`, `arun` and `stream`: `backend`, `mode` ("auto" | "compiled" |
-    "interpreted"), `seed`, `deadline`, `row_deadline`, `retries`, `hints`, and the sampling values
-    of `sgc.settings.RunSettings`. A keyword that is an argument of the program is the argument;
-    such an option goes into `options={...}`.
+    "interpreted"), `seed`, `deadline`, `row_deadline`, `retries`, `hints`, `row_parallel`, and the
+    sampling values of `sgc.settings.RunSettings`. A keyword that is an argument of the program is
+    the argument; such an option goes into `options={...}`.
     """
 
     @property
@@ -281,7 +282,9 @@ class Runnable(ABC):
 
             merges = Merges()
             source = merging_source(source, merges)
-        defaults = RunDefaults(settings.params, settings.seed, settings.hints)
+        defaults = RunDefaults(
+            settings.params, settings.seed, settings.hints, settings.row_parallel
+        )
         context = contextvars.copy_context()
         return Job(self.name, mode, execute, source, settings, defaults, context, policies, merges)
 

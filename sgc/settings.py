@@ -66,6 +66,10 @@ class RunSettings:
             "run",
         ),
     )
+    row_parallel: bool = field(
+        default=True,
+        metadata=_facts("make one model call of a row at a time, also where it forks", "run"),
+    )
     merge: bool = field(
         default=False,
         metadata=_facts(
@@ -109,7 +113,7 @@ class RunSettings:
             raise InputError(f"seed={self.seed!r}; give a whole number")
         if not _is_int(self.parallel) or self.parallel < 1:
             raise InputError(f"parallel={self.parallel!r}; give a whole number above 0")
-        for name in ("plan", "hints", "merge"):
+        for name in ("plan", "hints", "row_parallel", "merge"):
             if type(getattr(self, name)) is not bool:
                 raise InputError(f"{name}={getattr(self, name)!r}; give True or False")
         checked_deadline("row_deadline", self.row_deadline)

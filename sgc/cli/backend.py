@@ -38,11 +38,18 @@ class BackendSettings:
     seam: Literal["canonical", "splice"] = _setting(
         "canonical", "encode the last tokens before a text anew, or never"
     )
-    order: Literal["lpm", "dfs", "fcfs"] = _setting(
+    order: Literal["lpm", "dfs", "fcfs", "random"] = _setting(
         "lpm",
-        "serve first: the longest cached prefix, calls that share a prefix, or who came first",
+        "serve first: the longest cached prefix, calls that share a prefix, who came first, or "
+        "whom a lot names",
     )
     cache: bool = _setting(True, "do not keep the KV of prefixes for later calls")
+    cache_tree: bool = _setting(
+        True, "for comparisons: reuse a kept text only where a prompt begins with all of it"
+    )
+    match_share: float = _setting(
+        1.0, "for comparisons: part of the calls that may find kept prefixes", "X"
+    )
     jump: bool = _setting(True, "compute text that a constraint forces token by token")
     attention: Literal["auto", "triton", "flashinfer", "torch"] = _setting(
         "auto", "kernels of attention; the device's own, or these (triton, flashinfer: on a GPU)"

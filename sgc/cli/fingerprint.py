@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from sgc.runnable import Runnable
 
 # Settings that change no result of a row that finishes well.
-NEUTRAL = frozenset({"parallel", "plan", "hints", "deadline", "row_deadline", "retries"})
+NEUTRAL = frozenset(
+    {"parallel", "plan", "hints", "row_parallel", "deadline", "row_deadline", "retries"}
+)
 
 
 def fingerprint(

@@ -76,7 +76,7 @@ class Simulation:
 
     def __init__(self, num_slots: int, **config: object) -> None:
         self.config = EngineConfig(kv_tokens=num_slots, **config)  # type: ignore[arg-type]
-        self.cache = PrefixCache(num_slots, self.config.cache)
+        self.cache = PrefixCache(num_slots, self.config.cache, self.config.cache_tree)
         self.metrics = Metrics()
         self.scheduler = Scheduler(
             self.cache,

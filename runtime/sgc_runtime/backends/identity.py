@@ -18,6 +18,8 @@ NEUTRAL = frozenset(
         "kv_tokens",
         "kv_memory",
         "cache",
+        "cache_tree",
+        "match_share",
         "max_running",
         "prefill_tokens",
         "reserve",

@@ -26,14 +26,15 @@ from sgc_runtime.cache.readers import Readers
 class PrefixCache:
     """Slots for running sequences, prefixes for later ones.
 
-    With `enabled` False nothing is kept, so nothing is ever found (the comparison without a
-    cache).
+    Two comparisons: with `enabled` False nothing is kept, so nothing is ever found; with `tree`
+    False a sequence is found only by those that begin with the whole of it, as in a table of
+    sequences (`find_whole`).
     """
 
-    def __init__(self, num_slots: int, enabled: bool = True) -> None:
+    def __init__(self, num_slots: int, enabled: bool = True, tree: bool = True) -> None:
         self.tree = RadixTree()
         self.readers = Readers(self.tree)
-        self.enabled = enabled
+        self.enabled, self.has_tree = enabled, tree
         self._slots = SlotAllocator(num_slots)
 
     @property
@@ -74,6 +75,19 @@ class PrefixCache:
     def find(self, ids: Ids, start: Node | None = None) -> tuple[Node, int]:
         """Where `ids` leaves the tree, and after how many tokens; see `RadixTree.find`."""
         return self.tree.find(ids, start)
+
+    def find_whole(self, ids: Ids, length: int, start: Node | None = None) -> tuple[Node, int]:
+        """`find` of the first `length` of `ids`, where only what was stored as a whole counts.
+
+        `ids` itself counts too: its last token is computed anew for its logits.
+        """
+        node, matched = self.find(ids, start)
+        if node.whole and matched == len(ids) == node.end:
+            return self.find(ids[:length], start)
+        node = self.tree.climb(node, min(matched, length))
+        while not node.whole and node.parent is not None:
+            node = node.parent
+        return node, node.end
 
     def match(self, ids: Ids, start: Node | None = None) -> Node:
         """End node of the longest cached prefix of `ids`; see `RadixTree.match`."""

@@ -72,6 +72,7 @@ class Node:
         released: 0, or its last reader is done: ASKED, or MADE if a call generated it.
         user: the program instance that alone has locked it so far, MANY, or None.
         ahead: computed before any call asked for it, and no call has read it yet.
+        whole: a prompt, or a prompt with its answer, ends here.
         label: number of the request that said last what becomes of it.
     """
 
@@ -91,6 +92,7 @@ class Node:
         "slots",
         "user",
         "waiters",
+        "whole",
     )
 
     def __init__(self, parent: Node | None, key: Ids, slots: Slots, end: int, tick: int) -> None:
@@ -106,7 +108,7 @@ class Node:
         self.claim: Claim | None = None
         self.waiters = 0
         self.released = 0
-        self.ahead = False
+        self.ahead = self.whole = False
         self.user: int | None = None
         self.label = -1
 
@@ -355,6 +357,7 @@ class RadixTree:
             freed = freed[keep:]
             node.key, node.slots = node.key[:keep], node.slots[:keep]
             node.end -= len(freed)
+            node.whole = False
             self.requeue(node)
         else:
             del parent.children[int(node.key[0])]

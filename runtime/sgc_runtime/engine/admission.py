@@ -31,7 +31,7 @@ from sgc_runtime.cache.radix_tree import Node
 from sgc_runtime.engine.config import EngineConfig
 from sgc_runtime.engine.instances import Instances
 from sgc_runtime.engine.lifetimes import Lifetimes
-from sgc_runtime.engine.order import ArrivalOrder, Group, Order, PrefixOrder
+from sgc_runtime.engine.order import ArrivalOrder, Group, Order, PrefixOrder, RandomOrder
 from sgc_runtime.engine.prefill_ahead import PrefillAhead
 from sgc_runtime.engine.prompt_budget import PromptBudget
 from sgc_runtime.engine.queue import WaitingQueue
@@ -121,7 +121,7 @@ class Admission:
 
     def __init__(self, cache: PrefixCache, config: EngineConfig) -> None:
         self._cache, self._config = cache, config
-        self._priorities = config.priorities and config.order != "fcfs"
+        self._priorities = config.priorities and config.order not in ("fcfs", "random")
         self._hints, self.reserve = config.hints, config.reserve
         self._claims = config.claims if self._priorities else 0.0
         self.turns = Turns(config.turn_tokens)
@@ -153,7 +153,7 @@ class Admission:
             return []
         self.instances.lapse(clock)
         self._alone = not prefilling and not running
-        prefixes = PrefixesInFlight(prefilling, self._cache.enabled)
+        prefixes = self._in_flight(prefilling)
         step = _Round(budget, ends, places, [*prefilling, *running], prefixes)
         if self._oldest_is_in(step, clock):
             self._walk(step, clock)
@@ -178,8 +178,7 @@ class Admission:
         in_flight = [*prefilling, *running]
         tokens = min(budget.tokens, self._config.ahead_tokens) if in_flight else budget.tokens
         needed = sum(request.num_needed for request in in_flight)
-        prefixes = PrefixesInFlight(prefilling, self._cache.enabled)
-        return self.ahead.next(tokens, needed, prefixes)
+        return self.ahead.next(tokens, needed, self._in_flight(prefilling))
 
     def unshare(self) -> None:
         """Nothing of the step was computed: what it put ahead into the tree leaves it. All that
@@ -189,6 +188,9 @@ class Admission:
         self._shared.clear()
 
     # -- below --------------------------------------------------------------------------------
+
+    def _in_flight(self, prefilling: Sequence[Request]) -> PrefixesInFlight:
+        return PrefixesInFlight(prefilling, self._cache.enabled and self._cache.has_tree)
 
     def _oldest_is_in(self, step: _Round, clock: int) -> bool:
         """Serve the oldest if its turn has come; False when it has to wait, and all others."""
@@ -224,6 +226,8 @@ class Admission:
         lacks for another one."""
         while True:
             node, matched = find_prefix(self._cache, request)
+            if not request.may_match:
+                return node, matched
             leader = request.leader
             if leader is None or not leader.computes() or step.gets_to(leader):
                 request.leader = None
@@ -325,6 +329,8 @@ class Admission:
     def _make_order(self) -> Order:
         if self._config.order == "fcfs":
             return ArrivalOrder(self._size)
+        if self._config.order == "random":
+            return RandomOrder(self._size)
         longest = self._config.order == "lpm"
         return PrefixOrder(self._cache, self._size, longest, self._config.scan_limit)
 

@@ -72,6 +72,8 @@ class LoadedEngine:
             claims=_claims(options, device),
             hints=options.hints,
             cache=options.cache,
+            cache_tree=options.cache_tree,
+            match_share=options.match_share,
             jump=options.jump,
             overlap=device.type == "cuda" if options.overlap is None else options.overlap,
         )

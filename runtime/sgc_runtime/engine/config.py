@@ -29,8 +29,9 @@ class EngineConfig:
             served instead, so few tokens are enough. What another one computes in the same step it
             shares at once.
         scan_limit: waiting requests that are looked at in one step.
-        order: `lpm`, `dfs` or `fcfs`; see `order.PrefixOrder`.
-        priorities: serve program instances that have begun before new ones; not with `fcfs`.
+        order: `lpm`, `dfs` (see `order.PrefixOrder`), `fcfs` or `random`.
+        priorities: serve program instances that have begun before new ones; not with `fcfs` and
+            `random`.
         claims: with `priorities`, leave instances that have begun the memory that they will come
             back for, and this share of what their later calls may generate; 0: neither. A low
             share lets more of them run at once, which pays where a prompt token costs far less
@@ -48,6 +49,9 @@ class EngineConfig:
         turn_tokens: prompt tokens that are computed between two turns of the request that has
             waited longest; the bound on waiting follows from it (see `turns`).
         cache: keep prefixes for later requests.
+        cache_tree: find what a kept sequence has in common with a prompt; without it only
+            sequences that the prompt begins with as a whole, and none that is being computed.
+        match_share: part of the requests, drawn by lot, that may find anything.
         jump: ids that a constraint forces are computed together with what stands before them,
             not one a step.
         overlap: begin a step before the tokens of the one before it are known to the host.
@@ -73,6 +77,8 @@ class EngineConfig:
     cohort: int = 16
     turn_tokens: int = 16_384
     cache: bool = True
+    cache_tree: bool = True
+    match_share: float = 1.0
     jump: bool = True
     overlap: bool = False
     stats_tokens: int = 5_000_000

@@ -63,7 +63,7 @@ class EngineCore:
         self, runner: Runner, config: EngineConfig, profile: Profiling = NO_PROFILE
     ) -> None:
         self.runner, self.profile = runner, profile
-        self.cache = PrefixCache(config.kv_tokens, config.cache)
+        self.cache = PrefixCache(config.kv_tokens, config.cache, config.cache_tree)
         self.metrics = Metrics()
         self.trie = PromptTrie(config.stats_tokens)
         self.open: set[Request] = set()

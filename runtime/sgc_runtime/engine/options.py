@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sgc_ir.errors import BackendError
 
-ORDERS = ("lpm", "dfs", "fcfs")
+ORDERS = ("lpm", "dfs", "fcfs", "random")
 SEAMS = ("canonical", "splice")
 WEIGHTS = ("auto", "dense", "int4", "int8")
 ATTENTIONS = ("auto", "triton", "flashinfer", "torch")
@@ -39,13 +39,17 @@ class EngineOptions:
         seam: what happens where text follows generated ids: `canonical` encodes the last few
             anew together with the text, `splice` never changes them.
         cache: keep the KV of prefixes for later calls.
+        cache_tree: find what a kept text has in common with a prompt; without it only texts that
+            the prompt begins with as a whole (for comparisons, as is the next one).
+        match_share: part of the calls, drawn by lot, that may find kept prefixes.
         max_running: sequences that are computed at once.
         prefill_tokens: prompt tokens that one step computes at most.
         mixed_tokens: the same for a step in which others decode: it bounds the time between two
             tokens of theirs.
         reserve: see `EngineConfig`.
         order: which waiting call is served next: `lpm` (longest cached prefix first), `dfs`
-            (those that share a prefix together) or `fcfs` (first come, first served).
+            (those that share a prefix together), `fcfs` (first come, first served) or `random` (by
+            lot, for comparisons).
         priorities: finish program instances that have begun before new ones begin.
         claims: see `EngineConfig`; None: 0.7 on a CPU, a half elsewhere.
         hints: use what calls say of the calls to come, see `EngineConfig`.
@@ -73,6 +77,8 @@ class EngineOptions:
     kv_memory: int | str | None = None
     seam: str = "canonical"
     cache: bool = True
+    cache_tree: bool = True
+    match_share: float = 1.0
     memory_share: float = 0.9
     max_running: int | None = None
     prefill_tokens: int | None = None
@@ -104,7 +110,7 @@ class EngineOptions:
                 raise BackendError(f"{name}={getattr(self, name)!r}: give one of {_list(allowed)}")
         for name in _COUNTS:
             _check_count(name, getattr(self, name), derived=name != "max_graph_tokens")
-        for name in ("reserve", "claims", "memory_share"):
+        for name in ("reserve", "claims", "memory_share", "match_share"):
             _check_share(name, getattr(self, name))
         self._check_together()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -65,6 +67,30 @@ class ArrivalOrder:
 
     def walk(self) -> Walk:
         return ListWalk(iter(self._requests.values()), self._size)
+
+
+class RandomOrder:
+    """An order drawn by lot, the same in every run (the comparison without any order)."""
+
+    def __init__(self, size: Callable[[Request], int]) -> None:
+        self._size = size
+        self._lots = random.Random(0)
+        self._drawn: dict[int, float] = {}  # by arrival
+        self._requests: list[tuple[float, int, Request]] = []  # by lot
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def add(self, request: Request) -> None:
+        lot = self._drawn[request.arrival] = self._lots.random()
+        insort(self._requests, (lot, request.arrival, request))
+
+    def remove(self, request: Request, served: bool) -> None:
+        lot = self._drawn.pop(request.arrival)
+        del self._requests[bisect_left(self._requests, (lot, request.arrival))]
+
+    def walk(self) -> Walk:
+        return ListWalk((request for _, _, request in self._requests), self._size)
 
 
 class ListWalk:

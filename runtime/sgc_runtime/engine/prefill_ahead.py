@@ -61,7 +61,7 @@ class PrefillAhead:
 
     def add(self, job: AheadJob) -> None:
         """Take a job; the oldest is dropped where there are too many."""
-        if self._cache.enabled:
+        if self._cache.enabled and self._cache.has_tree:
             self._jobs[job] = None
             if len(self._jobs) > _MOST_JOBS:
                 self._jobs.popitem(last=False)

@@ -108,6 +108,7 @@ class Request:
             chunk (the last ids, if any).
         closing: the gen has ended, but for log-probabilities that are to be computed.
         is_ahead: no call has asked for it (`prefill_ahead`).
+        may_match: it may find in the cache what was computed before (`EngineConfig.match_share`).
         aside: nothing is computed for it until more is found out about its constraint (`slices`).
         pending: 1 while an id behind its tokens is being sampled, which is not known yet; else 0.
         ahead: 1 while a chunk is launched whose last id is not known or may not stay, which
@@ -145,7 +146,7 @@ class Request:
         self.tokens[: len(prompt)] = prompt
         self.slots: Slots = np.empty(capacity, np.int64)
         self.num_slots = self.num_computed = 0
-        self.is_ahead = False
+        self.is_ahead, self.may_match = False, True
         self.node: Node | None = None  # locked while PREFILLING or RUNNING
         self.anchor: Node | None = None
         self.waits_at: Node | None = None  # node that it holds while it waits (`lifetimes`)
@@ -211,6 +212,11 @@ class Request:
         if self.guide is not None:
             return self.num_prompt + self.guide.num_settled
         return self.num_tokens
+
+    @property
+    def num_asked(self) -> int:
+        """Tokens of what was asked, for a scoring without the texts that are scored."""
+        return self.num_prompt if self.scoring is None else self.scoring.trie.num_prompt
 
     @property
     def num_matchable(self) -> int:

@@ -9,6 +9,11 @@ from sgc_runtime.engine.request import Request
 
 def find_prefix(cache: PrefixCache, request: Request) -> tuple[Node, int]:
     """Where a waiting request leaves the tree, and after how many tokens; changes nothing."""
+    if not request.may_match:
+        return cache.tree.root, 0
+    if not cache.has_tree:
+        length = request.num_matchable
+        return cache.find_whole(request.tokens[: length + 1], length, request.anchor)
     return cache.find(request.tokens[: request.num_matchable], request.anchor)
 
 
@@ -54,6 +59,7 @@ def store(cache: PrefixCache, request: Request, num_kept: int) -> None:
     if request.slots[held] != slot:  # the tree knew tokens behind, and has given its own slots
         request.num_tabled = min(request.num_tabled, held)
     cache.lock(leaf, above=node, user=_user(request))  # the lock of `node` goes over to it
+    leaf.whole = leaf.whole or num_kept >= request.num_asked
     request.node = leaf
 
 

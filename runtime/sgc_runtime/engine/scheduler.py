@@ -10,6 +10,7 @@ Progress: the oldest request in flight is never retracted, and a request alone a
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -76,6 +77,7 @@ class Scheduler:
         self.prefilling: list[Request] = []
         self.running: list[Request] = []
         self._begun: list[tuple[Request, bool]] = []  # in the last plan; whether for the first time
+        self._lots = random.Random(0)  # for `match_share`
         self._streak = 0
         self._stalled = False
         self._largest_need = 0  # of all in flight, or more
@@ -101,6 +103,8 @@ class Scheduler:
         request.state = State.WAITING
         if request.prefix is not None:
             request.anchor = self.forget(request.prefix)
+        if self._config.match_share < 1.0:
+            request.may_match = self._lots.random() < self._config.match_share
         self.waiting.add(request)
         self.lifetimes.comes(request)
 

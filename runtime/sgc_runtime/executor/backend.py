@@ -209,9 +209,10 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunDefaults:
-    """Sampling values for parameters that a gen does not set, the run's seed, and whether calls
-    tell what is known of those to come."""
+    """Sampling values for parameters that a gen does not set, the run's seed, whether calls tell
+    what is known of those to come, and whether those of a row may run at the same time."""
 
     params: SamplingParams = field(default_factory=SamplingParams)
     seed: int = 0
     hints: bool = True
+    row_parallel: bool = True

@@ -80,6 +80,7 @@ class RunContext:
         known = self.source.backend
         takes_hints = known is None or getattr(known, "takes_hints", False)
         self.tells = self.defaults.hints and takes_hints  # what is known of calls to come
+        self.turn = None if self.defaults.row_parallel else asyncio.Lock()  # of model calls
         self.row = row
         self.instance = next(_instances)
         self.to_come: ToCome | None = None  # of calls that are not issued yet, where somebody asks

@@ -56,6 +56,13 @@ async def call_model(
 
 
 async def _ask(core: StreamCore, stream: BackendStream, call: Call) -> list[CallResult]:
+    if core.ctx.turn is None:
+        return await _ask_now(core, stream, call)
+    async with core.ctx.turn:
+        return await _ask_now(core, stream, call)
+
+
+async def _ask_now(core: StreamCore, stream: BackendStream, call: Call) -> list[CallResult]:
     try:
         if call.params.choices is not None:
             results = [await stream.select(call)]

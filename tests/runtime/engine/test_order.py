@@ -15,7 +15,7 @@ from support.scheduling import Simulation, check_laws, plain_output
 from sgc_runtime.engine.request import Request
 from sgc_runtime.engine.turns import bound
 
-ORDERS = ("dfs", "lpm", "fcfs")
+ORDERS = ("dfs", "lpm", "fcfs", "random")
 
 
 def prompts(groups: int, rows: int, shared: int = 40, own: int = 6) -> list[list[int]]:

@@ -16,7 +16,7 @@ from support.scheduling import Simulation, check_laws, make_request, plain_outpu
 from sgc_runtime.engine.request import Prefix, Request, State
 
 CONFIGS = {
-    "order": ["dfs", "lpm", "fcfs"],
+    "order": ["dfs", "lpm", "fcfs", "random"],
     "priorities": [True, True, False],
     "claims": [0.0, 0.5, 1.0],
     "claim_steps": [1, 16],
@@ -30,6 +30,8 @@ CONFIGS = {
     "max_prefill_streak": [0, 1, 4],
     "scan_limit": [2, 512],
     "cache": [True, True, True, False],
+    "cache_tree": [True, True, False],
+    "match_share": [1.0, 1.0, 0.5, 0.0],
 }
 SLOTS = [44, 50, 70, 120, 600]  # of the pool; the longest request needs 44
 LONGEST = 34  # tokens of a text that goes on
