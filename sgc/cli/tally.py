@@ -22,6 +22,7 @@ BACKEND_COUNTERS = (
     "prefill_steps",
     "decode_steps",
     "peak_running",
+    "mean_running",
     "peak_kv_tokens",
     "tokenizer_calls",
 )

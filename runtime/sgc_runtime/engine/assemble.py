@@ -132,6 +132,7 @@ class LoadedEngine:
             **counters,
             **profile,
             "hit_rate": counters["cached_tokens"] / asked if asked else None,
+            "mean_running": core.metrics.mean_running,
             "optimal_hit_rate": core.trie.optimal_hit_rate(),
             "ahead_tokens": scheduler.admission.ahead.num_tokens,
             "running": len(scheduler.prefilling) + len(scheduler.running),

@@ -31,6 +31,8 @@ class Metrics:
     aside_steps: int = 0
     peak_running: int = 0
     peak_kv_tokens: int = 0
+    _steps: int = 0
+    _running: int = 0  # summed over steps
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add_call(self, usage: Usage) -> None:
@@ -42,9 +44,16 @@ class Metrics:
             self.scored_tokens += usage.scored_tokens
 
     def see(self, running: int, kv_tokens: int) -> None:
-        """Note how much is in flight."""
+        """Note how much is in flight in a step."""
+        self._steps += running > 0
+        self._running += running
         self.peak_running = max(self.peak_running, running)
         self.peak_kv_tokens = max(self.peak_kv_tokens, kv_tokens)
+
+    @property
+    def mean_running(self) -> float:
+        """Sequences in flight, on average over the steps: the batch size."""
+        return self._running / max(self._steps, 1)
 
     def to_dict(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in COUNTERS}

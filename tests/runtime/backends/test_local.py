@@ -149,6 +149,7 @@ def test_many_rows_decode_together(folder: Path) -> None:
     assert stats["decode_steps"] <= 40
     assert stats["tokenizer_calls"] <= 32
     assert stats["peak_running"] == 32
+    assert 24 < stats["mean_running"] <= 32
     assert stats["hit_rate"] > 0.5  # sent at once, and yet one computes the shared part
     assert stats["hit_rate"] <= stats["optimal_hit_rate"]
 
