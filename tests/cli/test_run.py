@@ -14,7 +14,8 @@ STATS = (
     "rows failed seconds load_seconds programs_per_s latency_p50_s latency_p99_s latency_mean_s "
     "prompt_tokens cached_tokens hit_rate "
     "optimal_hit_rate completion_tokens forced_tokens scored_tokens recomputed_tokens retractions "
-    "prefill_steps decode_steps peak_running mean_running peak_kv_tokens tokenizer_calls merged_calls "
+    "prefill_steps decode_steps peak_running mean_running peak_kv_tokens tokenizer_calls "
+    "merged_calls "
     "started_nodes dead_nodes nodes compiled_nodes interpreted_nodes"
 ).split()
 
