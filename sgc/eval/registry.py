@@ -21,6 +21,13 @@ MODULES: dict[str, str] = {
     "game24": "game24",
     "skeleton-of-thought": "skeleton_of_thought",
     "llm-judge": "llm_judge",
+    "json": "json_objects",
+    "json-city": "json_objects",
+    "json-fields": "json_objects",
+    "chat-short": "chat",
+    "chat-long": "chat",
+    "rag": "rag",
+    "long-doc": "long_doc",
 }
 
 
