@@ -122,6 +122,14 @@ def make_rows(records: Iterable[Record], make: Callable[[int, Record], Row]) -> 
     return rows
 
 
+def only_entry(data: Any) -> tuple[str, Any]:
+    """Name and value of an object that has one. Raises ValueError for anything else."""
+    if not isinstance(data, dict) or len(data) != 1:
+        raise ValueError("not an object of one name and its value")
+    ((name, value),) = data.items()
+    return name, value
+
+
 def sample(items: Sequence[T], limit: int | None, seed: int, group: Callable[[T], str]) -> list[T]:
     """At most `limit` items, spread evenly over their groups, in the order in which they stand.
 

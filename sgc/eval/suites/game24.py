@@ -101,11 +101,11 @@ def load(folder: Path, options: LoadOptions) -> list[Row]:
     """A row for each recorded puzzle."""
     (path, *_) = find_files(folder, "*game24*.json")
     games = read_json_file(path)
-    if not isinstance(games, list) or not all(isinstance(game, dict) for game in games):
+    if not isinstance(games, list):
         raise EvalDataError(f"{path}: not a list of recorded searches")
-    if games and not any("steps" in game for game in games):
+    if games and not any(isinstance(game, dict) and "steps" in game for game in games):
         raise EvalDataError(f"{path}: no search has the field 'steps'")
-    records = [Record(f"{place(path, 1)}[{i}]", game) for i, game in enumerate(games)]
+    records = [Record(f"{place(path, 1)}: search {i}", g) for i, g in enumerate(games, 1)]
     return sample_rows(make_rows(records, _row), options.limit, options.seed)
 
 

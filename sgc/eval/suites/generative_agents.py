@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import sgc
-from sgc.eval.data import Record, make_rows, read_jsonl, sample_rows
+from sgc.eval.data import Record, make_rows, only_entry, read_jsonl, sample_rows
 from sgc.eval.suite import LoadOptions, Row, Suite
 
 NEEDED = {
@@ -113,7 +113,7 @@ def load(folder: Path, options: LoadOptions) -> list[Row]:
 
 
 def _row(index: int, record: Record) -> Row:
-    ((kind, call),) = record.data.items()
+    kind, call = only_entry(record.data)
     if kind not in NEEDED:
         raise ValueError(f"{kind} is no kind of call; there are {', '.join(NEEDED)}")
     for name in NEEDED[kind]:

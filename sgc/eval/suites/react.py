@@ -13,7 +13,15 @@ from typing import Any
 
 import sgc
 from sgc.eval.answers import exact_match, f1
-from sgc.eval.data import Record, find_files, make_rows, read_json_file, read_jsonl, sample_rows
+from sgc.eval.data import (
+    Record,
+    find_files,
+    make_rows,
+    only_entry,
+    read_json_file,
+    read_jsonl,
+    sample_rows,
+)
 from sgc.eval.encyclopedia import consult
 from sgc.eval.suite import LoadOptions, Row, Score, Suite
 from sgc_ir.errors import EvalDataError
@@ -104,7 +112,7 @@ def _exemplars(folder: Path, shots: int | None) -> str:
 
 
 def _episode(record: Record) -> tuple[str, list[dict[str, str]]]:
-    ((question, steps),) = record.data.items()
+    question, steps = only_entry(record.data)
     for step in steps:
         for name in STEP_FIELDS:
             if not isinstance(step[name], str):
