@@ -71,7 +71,7 @@ def mcnemar(better: int, worse: int) -> float:
     for k in range(least):
         term = term * (total - k) // (k + 1)
         tail += term
-    return min(1.0, 2 * tail / 2**total)
+    return min(1.0, 2 * tail / (1 << total))
 
 
 def binary_interval(rows: int, better: int, worse: int, confidence: float = CONFIDENCE) -> Interval:
