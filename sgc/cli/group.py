@@ -13,6 +13,7 @@ COMMANDS = {
     "diff": ("diff", "Show what differs between two graphs."),
     "explain": ("explain", "Tell what a run will cost, before it runs."),
     "run": ("run", "Run a graph or program over input rows."),
+    "eval": ("evaluate", "Run evaluation suites and report scores and costs."),
     "models": ("models", "List, fetch and find models."),
 }
 

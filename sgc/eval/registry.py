@@ -13,6 +13,9 @@ ALL = "all"
 
 # name -> module below sgc.eval.suites, in the order of reports
 MODULES: dict[str, str] = {
+    "mmlu": "mmlu",
+    "hellaswag": "hellaswag",
+    "gsm8k": "gsm8k",
     "react": "react",
     "react-live": "react",
     "generative-agents": "generative_agents",

@@ -1,0 +1,135 @@
+"""The report of an evaluation: `report.json` with every figure, `report.md` to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sgc.cli.output import writing
+from sgc.eval.folder import write_json
+from sgc.eval.options import BUILTIN
+from sgc.files import write_atomically
+
+NOT_THE_BENCHMARK = (
+    "The rows are the small ones that ship with sgc. They are not the benchmarks, and the scores "
+    "say nothing about the model."
+)
+Figures = Mapping[str, Any]
+
+
+def write_report(folder: Path, report: Mapping[str, Any]) -> None:
+    """Write `report` (`suites` by name, and `conditions`) into `folder`. Raises CommandError."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "report.json", report)
+    with writing(folder / "report.md"):
+        write_atomically(folder / "report.md", markdown(report).encode())
+
+
+def markdown(report: Mapping[str, Any]) -> str:
+    """The report as Markdown."""
+    suites: Mapping[str, Figures] = report["suites"]
+    parts = ["# Evaluation", ""]
+    if report["conditions"]["data"] == BUILTIN:
+        parts += [f"**{NOT_THE_BENCHMARK}**", ""]
+    parts += [*_table(_SCORES, suites), "", *_table(_COSTS, suites), ""]
+    for name, figures in suites.items():
+        parts += [f"## {name}", "", *_about(figures), *_groups(figures)]
+    parts += ["## Conditions", "", *_conditions(report["conditions"])]
+    return "\n".join(parts) + "\n"
+
+
+def summary(suites: Mapping[str, Figures]) -> str:
+    """The table that `sgc eval` prints: a line a suite."""
+    cells = [[name for name, _ in _SUMMARY]]
+    cells += [[show(name, figures) for _, show in _SUMMARY] for name, figures in suites.items()]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in cells]
+    return "".join(line.rstrip() + "\n" for line in lines)
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def _number(value: float | None, digits: int = 0) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _accuracy(name: str, figures: Figures) -> str:
+    if figures["accuracy"] is None:
+        return "-"
+    low, high = figures["interval"]
+    return f"{percent(figures['accuracy'])} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def _of(field: str, digits: int = 0) -> Any:
+    return lambda name, figures: _number(figures[field], digits)
+
+
+def _share(field: str) -> Any:
+    return lambda name, figures: percent(figures[field])
+
+
+_ROWS = ("rows", _of("rows"))
+_FAILED = ("failed", _of("failed"))
+_NAME = ("suite", lambda name, figures: name)
+_SCORES = (
+    _NAME,
+    ("metric", lambda name, figures: figures["metric"]),
+    ("score (95 % interval)", _accuracy),
+    _ROWS,
+    _FAILED,
+    ("programs/s", _of("programs_per_s", 2)),
+    ("tokens/s", _of("tokens_per_s")),
+    ("p50, s", _of("latency_p50_s", 2)),
+    ("p99, s", _of("latency_p99_s", 2)),
+)
+_COSTS = (
+    _NAME,
+    ("hit rate", _share("hit_rate")),
+    ("optimum", _share("optimal_hit_rate")),
+    ("prompt tokens", _of("prompt_tokens")),
+    ("computed", _of("computed_tokens")),
+    ("model calls", _of("model_calls")),
+    ("generated", _of("completion_tokens")),
+    ("forced", _of("forced_tokens")),
+    ("peak KV tokens", _of("peak_kv_tokens")),
+)
+_SUMMARY = (*_SCORES[:1], _SCORES[2], _ROWS, _FAILED, _SCORES[5], _COSTS[1], _COSTS[2])
+
+
+def _table(columns: Sequence[tuple[str, Any]], suites: Mapping[str, Figures]) -> list[str]:
+    lines = ["| " + " | ".join(title for title, _ in columns) + " |", "|---" * len(columns) + "|"]
+    for name, figures in suites.items():
+        lines.append("| " + " | ".join(show(name, figures) for _, show in columns) + " |")
+    return lines
+
+
+def _about(figures: Figures) -> list[str]:
+    lines = [f"{figures['title']}: {figures['metric']}."]
+    if figures["notes"]:
+        lines.append(figures["notes"])
+    means = ", ".join(f"{name} {value:.4f}" for name, value in figures.get("means", {}).items())
+    return [*lines, *([f"Means: {means}."] if means else []), ""]
+
+
+def _groups(figures: Figures) -> list[str]:
+    if not figures["groups"]:
+        return []
+    lines = ["| group | rows | score (95 % interval) |", "|---|---|---|"]
+    for name, group in figures["groups"].items():
+        lines.append(f"| {name} | {group['rows']:,} | {_accuracy(name, group)} |")
+    return [*lines, ""]
+
+
+def _conditions(values: Mapping[str, Any]) -> list[str]:
+    lines = ["| condition | value |", "|---|---|"]
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            value = ", ".join(f"{key} {part}" for key, part in value.items() if part is not None)
+        elif isinstance(value, list):
+            value = " ".join(map(str, value))
+        lines.append(f"| {name} | {value} |")
+    return lines
