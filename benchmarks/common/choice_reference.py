@@ -32,18 +32,10 @@ class ChoiceReference:
         self._held: list[int] = []
 
     def logprobs(self, prompt: str, choices: Sequence[str]) -> list[list[float]]:
-        """For each choice the log-probabilities, in nats, of its tokens.
-
-        A choice's tokens are those of prompt and choice encoded as one text, from the first
-        place on where any choice's ids leave those of the prompt without its last blanks: the
-        same place for all choices.
-        """
-        rows = [self._encode(prompt + choice) for choice in choices]
-        alone = self._encode(prompt.rstrip())
-        start = min(_common(alone, row) for row in rows)
+        """For each choice the log-probabilities, in nats, of its tokens as `split` gives them."""
+        before, own = split(self._encode, prompt, choices)
         with torch.inference_mode():
-            first = self._read(rows[0][:start])
-            return self._behind(first, [row[start:] for row in rows])
+            return self._behind(self._read(before), own)
 
     def _read(self, ids: list[int]) -> torch.Tensor:
         """Distribution behind `ids` [vocab], whose keys and values the cache holds afterwards."""
@@ -72,6 +64,20 @@ class ChoiceReference:
         """Logits [batch, tokens, vocab]; `cache`, which holds what is before, then holds `ids`."""
         logits: torch.Tensor = self._model(input_ids=ids, **{self._name: cache}, **options).logits
         return logits
+
+
+def split(
+    encode: Callable[[str], list[int]], prompt: str, choices: Sequence[str]
+) -> tuple[list[int], list[list[int]]]:
+    """Ids before the choices, and those of each choice.
+
+    Prompt and choice are encoded as one text. A choice begins where any choice's ids leave those
+    of the prompt without its last blanks: the same place for all choices.
+    """
+    rows = [encode(prompt + choice) for choice in choices]
+    alone = encode(prompt.rstrip())
+    start = min(_common(alone, row) for row in rows)
+    return rows[0][:start], [row[start:] for row in rows]
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
