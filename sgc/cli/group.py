@@ -14,6 +14,7 @@ COMMANDS = {
     "explain": ("explain", "Tell what a run will cost, before it runs."),
     "run": ("run", "Run a graph or program over input rows."),
     "eval": ("evaluate", "Run evaluation suites and report scores and costs."),
+    "compare": ("compare", "Show what differs between two reports of `sgc eval`."),
     "models": ("models", "List, fetch and find models."),
 }
 
