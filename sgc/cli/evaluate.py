@@ -37,12 +37,28 @@ from sgc.settings import RunSettings
 @click.option("--latency", is_flag=True, help="Run one program at a time.")
 @click.option("--strict", is_flag=True, help="Stop at a broken row or a suite without its files.")
 @click.option("--resume", is_flag=True, help="Go on with an evaluation that was broken off.")
+@click.option(
+    "--ablate",
+    metavar="LIST",
+    help="Run every suite again with a part of the system switched off: no-cache, no-tree, fcfs, "
+    "random, no-parallel, no-hints, no-plan, no-jump, interpreted (several with commas), or all; "
+    "hit-rate: with part of the cache's matches disabled.",
+)
+@click.option(
+    "--repetitions",
+    type=click.IntRange(1),
+    default=3,
+    metavar="N",
+    help="With --ablate: runs of each, interleaved; figures are medians (default 3).",
+)
 @click.option("--backend", type=click.Choice(["local"]), help="What runs the model calls.")
 @options_of(BackendSettings)
 @options_of(RunSettings)
 @quiet_option("No progress, no notes.")
 @debug_option
-def command(suites: tuple[str, ...], latency: bool, **values: Any) -> int:
+def command(
+    suites: tuple[str, ...], latency: bool, ablate: str | None, repetitions: int, **values: Any
+) -> int:
     """Run evaluation suites, or `all`, each as a run of its program over the rows of a benchmark.
 
     The seed also takes the sample. Exit code: 0 all rows good, 1 some rows or suites failed, 2
@@ -53,15 +69,23 @@ def command(suites: tuple[str, ...], latency: bool, **values: Any) -> int:
     from sgc.eval.registry import find_suites
     from sgc.eval.report import summary, write_report
     from sgc.eval.run import run_suites
+    from sgc.eval.variants import parse_variants
 
+    names = () if ablate is None else parse_variants(ablate)
     engine, settings = given(BackendSettings, values), given(RunSettings, values)
     if latency:
         if settings.get("parallel", 1) != 1:
             raise CommandError("--latency together with --parallel", "drop one")
         settings["parallel"] = 1
-    options = EvalOptions(**values, engine=engine, settings=settings)
-    found, code = run_suites(find_suites(suites), options)
+    options, wanted = EvalOptions(**values, engine=engine, settings=settings), find_suites(suites)
+    found, code = run_suites(wanted, options)
     report = {"suites": found, "conditions": conditions(["sgc", *sys.argv[1:]], options)}
     write_report(options.report, report)
+    if names:
+        from sgc.eval.ablate import ablate as ablate_suites
+
+        ran = [suite for suite in wanted if suite.name in found]
+        report["ablation"] = ablate_suites(ran, options, names, repetitions)
+        write_report(options.report, report)
     print_result(summary(found))
     return code

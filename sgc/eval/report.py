@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sgc.cli.output import writing
+from sgc.eval import ablation_tables
 from sgc.eval.folder import write_json
 from sgc.eval.options import BUILTIN
 from sgc.files import write_atomically
@@ -19,7 +20,10 @@ Figures = Mapping[str, Any]
 
 
 def write_report(folder: Path, report: Mapping[str, Any]) -> None:
-    """Write `report` (`suites` by name, and `conditions`) into `folder`. Raises CommandError."""
+    """Write `report` (`suites` by name, `conditions`, `ablation` if there was one) into `folder`.
+
+    Raises CommandError.
+    """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "report.json", report)
@@ -36,6 +40,8 @@ def markdown(report: Mapping[str, Any]) -> str:
     parts += [*_table(_SCORES, suites), "", *_table(_COSTS, suites), ""]
     for name, figures in suites.items():
         parts += [f"## {name}", "", *_about(figures), *_groups(figures)]
+    if "ablation" in report:
+        parts += ablation_tables.markdown(report["ablation"])
     parts += ["## Conditions", "", *_conditions(report["conditions"])]
     return "\n".join(parts) + "\n"
 
