@@ -163,7 +163,8 @@ class KeptRegion:
         if isinstance(entry, Written):
             return entry
         if type(entry) is Gathered:
-            return Gathered(tuple([self._entry(one) for one in entry.entries]))
+            inner = tuple([self._entry(one) for one in entry.entries])
+            return Gathered(inner, entry.region, entry.node)
         if type(entry) is Given:
             return Given(self._data(entry.value))
         raise _OneRow

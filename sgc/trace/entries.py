@@ -46,9 +46,11 @@ class Selected(Given):
 
 @dataclass(frozen=True)
 class Gathered:
-    """A variable that `join` made of those of the branches."""
+    """A variable that `join`, node `node` of `region`, made of those of the branches."""
 
     entries: tuple[Any, ...]
+    region: Region
+    node: int
 
 
 def choices_of(attrs: Mapping[str, Any]) -> Any:

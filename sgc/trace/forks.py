@@ -113,7 +113,7 @@ class StaticForks:
                 if stream.entry(name) is not inherited:
                     check_gathered(name, inherited)
         gained = [n for s in streams for n in s.variables if n not in s.inherited]
-        gathered: dict[str, Gathered] = {}
+        gathered: dict[str, tuple[Any, ...]] = {}
         for name in dict.fromkeys(n for n in gained if not is_unnamed(n)):
             entries = [stream.entry(name) for stream in streams]
             if None in entries:
@@ -122,22 +122,30 @@ class StaticForks:
                     f"variable {name!r} is not set in {lacking.label}, but in another branch; "
                     "set it in each, or read the branches one by one"
                 )
-            gathered[name] = Gathered(tuple(entries))
+            gathered[name] = tuple(entries)
         operands = {
-            name: [writer(streams[0].trace, e) for e in gather.entries]
-            for name, gather in gathered.items()
+            name: [_written(streams[0].trace, e) for e in entries]
+            for name, entries in gathered.items()
         }
         attrs = {"fork": Ref(self._node), "mode": "gather", "vars": operands}
         node = self._parent.add(Op.JOIN, attrs)
-        for name, gather in gathered.items():
-            entry: Any = gather
-            if any(may_be_unset(e) for e in gather.entries):
-                form = Form("list", entry_form(gather.entries[0]))
-                entry = Written(self._parent.region, node, form, may_be_unset=True)
+        region = self._parent.region
+        for name, found in gathered.items():
+            entry: Any = Gathered(found, region, node)
+            if any(may_be_unset(e) for e in found):
+                form = Form("list", entry_form(found[0]))
+                entry = Written(region, node, form, may_be_unset=True)
             self._parent.write(name, entry)
 
 
 Forks = StaticForks | RunTimeForks
+
+
+def _written(trace: Trace, entry: Any) -> Any:
+    """What wrote a variable of a branch, for the Join of its fork."""
+    if isinstance(entry, Gathered):  # by a join inside of the branch, which knows the metadata
+        return trace.operand(Symbol(entry.region, entry.node))
+    return writer(trace, entry)
 
 
 def writer(trace: Trace, entry: Any) -> Any:

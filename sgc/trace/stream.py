@@ -382,12 +382,12 @@ class Stream:
         return Symbol(region, node, STR if field == "text" else Form("list"))
 
     def final_variables(self) -> dict[str, Any]:
-        """Operands of all variables, for the Return. What a join of perhaps no branches made is
-        left to the Join itself, which then sets nothing."""
+        """Operands of all variables, for the Return. What a join made is left to the Join itself:
+        it knows the metadata, and sets nothing where there are no branches."""
         found: dict[str, Any] = {}
         for name, entry in self.variables.items():
-            if may_be_unset(entry):
-                assert isinstance(entry, Written)
+            if may_be_unset(entry) or isinstance(entry, Gathered):
+                assert isinstance(entry, Written | Gathered)
                 value: Any = Symbol(entry.region, entry.node)
             elif self.trace.takes_errors:  # what is read there fails the row
                 found[name] = writer(self.trace, self, name, entry)

@@ -50,6 +50,7 @@ def _outcome(state: Any, calls: list[str]) -> dict[str, Any]:
         "error": None,
         "calls": calls,
         "vars": [(name, repr(value)) for name, value in state.vars.items()],
+        "metas": [repr(state.meta(name)) for name in state.vars],
         "value": repr(state.value),
         "text": state.text(),
         "messages": state.messages(),

@@ -10,6 +10,7 @@ import pytest
 from support.tracer import assert_equal
 
 import sgc
+from sgc.testing import ScriptedBackend
 from sgc.trace.tracer import trace_program
 from sgc_ir.graph import Program
 from sgc_ir.ops import Op
@@ -270,3 +271,25 @@ def test_types_of_constant_arguments_are_checked_while_tracing() -> None:
 
     with pytest.raises(sgc.CompileError, match="argument number: expected int"):
         program.compile()
+
+
+@pytest.mark.parametrize("mode", ["gather", "append"])
+def test_a_returned_variable_of_joined_branches_keeps_its_metadata(mode: str) -> None:
+    @sgc.function
+    def nested(s):
+        forks = s.fork(2)
+        for f in forks:
+            inner = f.fork(2)
+            for g in inner:
+                g += "x" + sgc.gen("word", max_tokens=1)
+                g.set("known", [g["word"]])
+            inner.join(mode)
+            f += sgc.gen("last", max_tokens=1)
+        forks.join()
+
+    def found(how: str) -> list[Any]:
+        state = nested.run(backend=ScriptedBackend(lambda prompt, params: "w"), mode=how)
+        return [(name, value, state.meta(name)) for name, value in state.vars.items()]
+
+    assert found("compiled") == found("interpreted")
+    assert all(meta for name, _, meta in found("compiled") if name == "last")
