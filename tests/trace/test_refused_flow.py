@@ -91,14 +91,6 @@ def iterator_left_on_some_paths(s):
 
 
 @refused("a value of this dict is set on some paths only")
-def length_of_a_dict_with_a_key_on_some_paths(s, p: bool):
-    d = {"a": 1}
-    if p:
-        d["b"] = 2
-    return len(d)  # here
-
-
-@refused("a value of this dict is set on some paths only")
 def display_of_a_key_on_some_paths(s, p: bool):
     d = {}
     if p:

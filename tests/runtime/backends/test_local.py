@@ -119,7 +119,7 @@ def test_random_programs_equal_transformers(
     with backend(folder, kv_tokens=kv_tokens, reserve=0.0, prefill_tokens=50) as owner:
         run(lambda: main(owner))
         stats = owner.stats()
-    assert stats["hit_rate"] <= stats["optimal_hit_rate"]
+    assert stats["hit_rate"] <= stats["optimal_hit_rate"] + 1e-12  # both are rounded
     assert len(wanderer.asked) > 30  # how many depends on the order of answers
     for prompt, output, num in wanderer.asked:
         assert output == greedy_ids(reference, prompt, num, eos=False)
