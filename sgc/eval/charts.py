@@ -84,12 +84,12 @@ def _of_suites(suites: Mapping[str, Mapping[str, Any]]) -> Iterator[Bars | Lines
 
 
 def _of_ablations(found: Mapping[str, Any]) -> Iterator[Bars | Lines]:
-    variants = [name for name in found.get("variants", ()) if name != "full"]
-    if variants:
+    variants = list(found.get("variants", ()))
+    if len(variants) > 1:
         means = {"geometric mean": [found["mean"][name] for name in variants]}
         axis = "programs a second, of the whole system's"
         yield Bars("ablations", "One part switched off", axis, variants, means)
-    for field, axis in _AGAINST_HIT_RATE.items():
+    for field, (title, axis) in _AGAINST_HIT_RATE.items():
         lines = {
             suite: sorted(
                 (point["hit_rate"], point[field])
@@ -98,11 +98,11 @@ def _of_ablations(found: Mapping[str, Any]) -> Iterator[Bars | Lines]:
             )
             for suite, points in found.get("hit_rate", {}).items()
         }
-        yield Lines(f"{field}_by_hit_rate", f"{axis} by hit rate", ("hit rate", axis), lines)
+        yield Lines(f"{field}_by_hit_rate", title, ("hit rate", axis), lines)
 
 
 _AGAINST_HIT_RATE = {
-    "programs_per_s": "Programs a second",
-    "latency_mean_s": "Mean latency, s",
-    "mean_running": "Calls at once",
+    "programs_per_s": ("Throughput by hit rate", "programs a second"),
+    "latency_mean_s": ("Latency by hit rate", "mean seconds of a program"),
+    "mean_running": ("Batch by hit rate", "calls in a step"),
 }

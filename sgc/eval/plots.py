@@ -13,7 +13,7 @@ from sgc.eval.charts import Bars, Lines, charts
 from sgc.files import write_atomically
 
 COLOURS = ("#2f6fb3", "#c2843a", "#3d9160", "#8465a8", "#c0504d", "#59636e")
-_MARGIN = 1.06  # of the axis behind the longest bar
+_MARGIN = 1.1  # of the axis behind the longest bar
 _SETTINGS: dict[Any, Any] = {
     "font.size": 9,
     "axes.spines.top": False,
@@ -71,19 +71,27 @@ def _draw_bars(axes: Any, chart: Bars) -> None:
         known = [(p, v) for p, v in zip(places, values, strict=True) if v is not None]
         colour = COLOURS[at % len(COLOURS)]
         axes.barh([p for p, _ in known], [v for _, v in known], height, color=colour, label=name)
-        for place, value in known:
-            axes.text(value + 0.01 * chart.end, place, f" {value:.3g}", va="center", fontsize=8)
+        for label, (place, value) in enumerate(zip(places, values, strict=True)):
+            if value is not None:
+                behind = _end_of_span(chart, label) if at == 0 else 0.0
+                x = max(value, behind) + 0.01 * chart.end
+                axes.text(x, place, f"{value:.3g}", va="center", fontsize=8)
     for place, span in enumerate(chart.spans):
         if span:
             axes.hlines(place, *span, colors="black", linewidth=1)
             axes.vlines(span, place - height / 6, place + height / 6, colors="black", linewidth=1)
     axes.set_yticks(range(len(chart.labels)), chart.labels)
     axes.invert_yaxis()
-    axes.set_xlim(0, chart.end * (1 if chart.top else _MARGIN))
+    axes.set_xlim(0, chart.end * _MARGIN)
     axes.set_xlabel(chart.axis)
     axes.grid(axis="x", alpha=0.25)
     if len(chart.series) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+
+
+def _end_of_span(chart: Bars, label: int) -> float:
+    span = chart.spans[label] if label < len(chart.spans) else None
+    return span[1] if span else 0.0
 
 
 def _draw_lines(axes: Any, chart: Lines) -> None:

@@ -25,11 +25,11 @@ def document(title: str, data: Mapping[str, Any]) -> str:
     script = "(() => {\n'use strict';\n" + "\n".join(_asset(f"{n}.js") for n in SCRIPTS) + "})();\n"
     style = _asset("page.css")
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src '{policy_source(script)}'; "
+        f"style-src '{policy_source(style)}'; base-uri 'none'; form-action 'none'"
     )
     parts = {
-        "TITLE": _ascii(escape(title)),
+        "TITLE": markup_text(title),
         "POLICY": policy,
         "STYLE": style,
         "DATA": embedded(data),
@@ -44,13 +44,15 @@ def embedded(data: Mapping[str, Any]) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _ascii(text: str) -> str:
-    """A lone surrogate, which no document may hold, becomes the replacement character."""
-    plain = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def markup_text(text: str) -> str:
+    """Escaped text in ASCII; a lone surrogate, which no document may hold, becomes the replacement
+    character."""
+    plain = escape(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return plain.encode("ascii", "xmlcharrefreplace").decode()
 
 
-def _hash(text: str) -> str:
+def policy_source(text: str) -> str:
+    """What a content security policy calls a script or style of the page."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
 

@@ -41,7 +41,7 @@ def test_ablations_have_charts_of_their_own() -> None:
     found = {chart.name: chart for chart in charts(made)}
     parts, sweep = found["ablations"], found["programs_per_s_by_hit_rate"]
     assert isinstance(parts, Bars)
-    assert (parts.labels, parts.series) == (["no-cache"], {"geometric mean": [0.4]})
+    assert (parts.labels, parts.series) == (["full", "no-cache"], {"geometric mean": [1.0, 0.4]})
     assert isinstance(sweep, Lines)
     assert sweep.lines == {"hellaswag": [(0.0, 3.0), (0.9, 8.0)]}
     assert sweep.ends == (0.9, 8.0)
