@@ -248,7 +248,7 @@ class Runnable(ABC):
         own: dict[str, Any] = {}
         options: dict[str, Any] = {}
         for name, value in kwargs.items():
-            is_option = name in RUN_OPTIONS and name not in self.parameter_names
+            is_option = name in BATCH_OPTIONS and name not in self.parameter_names
             (options if is_option else own)[name] = value
         if "options" in self.parameter_names:
             return own, options
@@ -261,6 +261,8 @@ class Runnable(ABC):
         refused program in mode "compiled".
         """
         for name in options:
+            if name not in known and name in BATCH_OPTIONS:
+                raise InputError(f"{name} is an option of run_batch, not of one run")
             if name not in known:
                 raise InputError(f"unknown option {name}; the options are {', '.join(known)}")
         given = dict(options)

@@ -170,3 +170,9 @@ def test_bad_options_are_refused(backend, options):
 def test_a_thousand_rows(backend):
     states = batch(({"q": f"{i}"} for i in range(1000)), backend)
     assert [s.text().split("|")[0] for s in states] == [f"{i}" for i in range(1000)]
+
+
+@pytest.mark.parametrize("name", ["merge", "parallel", "plan"])
+def test_options_of_a_batch_are_named_as_such_where_one_row_is_run(name):
+    with pytest.raises(sgc.InputError, match=f"^{name} is an option of run_batch"):
+        ask.run(q="a", backend=ScriptedBackend(lambda *_: "b"), **{name: True})
