@@ -90,6 +90,18 @@ def iterator_left_on_some_paths(s):
     return next(it)  # here
 
 
+@refused("one of the run's on one path and one of the program's own on another")
+def raised_again_whoever_raised(s, p: bool):
+    try:  # here
+        s += sgc.gen("v", max_tokens=1)
+        s += s["v"]
+        if p:
+            raise ValueError("own")
+    except Exception:
+        s += "no"
+        raise
+
+
 @refused("a value of this dict is set on some paths only")
 def display_of_a_key_on_some_paths(s, p: bool):
     d = {}
