@@ -72,13 +72,12 @@ def load_suite(suite: Suite, options: EvalOptions) -> list[Row]:
 
 def data_folder(suite: Suite, place: str) -> Path:
     """Where the files of a suite lie. Raises EvalDataError."""
-    if place == HUB:
+    if place == HUB and suite.files:
         from sgc.eval.hub import fetch_files
 
         return fetch_files(suite)
-    root = data.BUILTIN if place == BUILTIN else Path(place)
-    folder = root / suite.folder
-    if not folder.is_dir():
+    folder = (data.BUILTIN if place == BUILTIN else Path(place)) / suite.folder
+    if suite.files and not folder.is_dir():
         raise EvalDataError(
             f"{suite.name}: there is no folder {folder}; it reads {', '.join(suite.files)} "
             "below --data"
