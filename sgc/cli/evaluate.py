@@ -80,12 +80,12 @@ def command(
     options, wanted = EvalOptions(**values, engine=engine, settings=settings), find_suites(suites)
     found, code = run_suites(wanted, options)
     report = {"suites": found, "conditions": conditions(["sgc", *sys.argv[1:]], options)}
-    write_report(options.report, report)
+    write_report(options.report, report, options.quiet)
     if names:
         from sgc.eval.ablate import ablate as ablate_suites
 
         ran = [suite for suite in wanted if suite.name in found]
         report["ablation"] = ablate_suites(ran, options, names, repetitions)
-        write_report(options.report, report)
+        write_report(options.report, report, options.quiet)
     print_result(summary(found))
     return code

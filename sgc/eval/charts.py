@@ -56,7 +56,7 @@ class Lines:
 
 def charts(report: Mapping[str, Any]) -> list[Bars | Lines]:
     """The pictures of a report; one that would show nothing is left out."""
-    found = [*_of_suites(report["suites"]), *_of_ablations(report.get("ablations") or {})]
+    found = [*_of_suites(report["suites"]), *_of_ablations(report.get("ablation") or {})]
     return [chart for chart in found if not _is_empty(chart)]
 
 

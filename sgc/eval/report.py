@@ -1,4 +1,5 @@
-"""The report of an evaluation: `report.json` with every figure, `report.md` to read."""
+"""The report of an evaluation: `report.json` with every figure, `report.md` and `report.html` to
+read, pictures in `plots/`."""
 
 from __future__ import annotations
 
@@ -6,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sgc.cli.failure import say
 from sgc.cli.output import writing
 from sgc.eval import ablation_tables
 from sgc.eval.folder import write_json
 from sgc.eval.options import BUILTIN
+from sgc.eval.page import report_page
+from sgc.eval.plots import can_plot, write_plots
 from sgc.files import write_atomically
 
 NOT_THE_BENCHMARK = (
@@ -19,16 +23,23 @@ NOT_THE_BENCHMARK = (
 Figures = Mapping[str, Any]
 
 
-def write_report(folder: Path, report: Mapping[str, Any]) -> None:
+def write_report(folder: Path, report: Mapping[str, Any], quiet: bool = False) -> None:
     """Write `report` (`suites` by name, `conditions`, `ablation` if there was one) into `folder`.
 
-    Raises CommandError.
+    Without matplotlib there are no pictures in `plots/`, which is said unless `quiet`. Raises
+    CommandError.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "report.json", report)
-    with writing(folder / "report.md"):
-        write_atomically(folder / "report.md", markdown(report).encode())
+    text = markdown(report)
+    for name, content in (("report.md", text), ("report.html", report_page(report, text))):
+        with writing(folder / name):
+            write_atomically(folder / name, content.encode("utf-8", "replace"))
+    if can_plot():
+        write_plots(folder / "plots", report)
+    elif not quiet:
+        say("sgc: no pictures in plots/: matplotlib is not installed; pip install 'sgc[eval]'")
 
 
 def markdown(report: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ MADE = report(
         "chat-short": {"accuracy": None, "interval": None, "optimal_hit_rate": None},
     },
     {"data": "builtin", "model": HOSTILE},
-) | {"ablations": ABLATIONS}
+) | {"ablation": ABLATIONS}
 
 
 def page() -> str:

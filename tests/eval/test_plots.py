@@ -37,7 +37,7 @@ def test_what_has_no_figure_has_no_chart() -> None:
 
 
 def test_ablations_have_charts_of_their_own() -> None:
-    made = report(SUITES) | {"ablations": ABLATIONS}
+    made = report(SUITES) | {"ablation": ABLATIONS}
     found = {chart.name: chart for chart in charts(made)}
     parts, sweep = found["ablations"], found["programs_per_s_by_hit_rate"]
     assert isinstance(parts, Bars)
@@ -52,7 +52,7 @@ def test_files_are_pictures_and_come_again(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra `eval`)")
     (tmp_path / "plots").mkdir()
     (tmp_path / "plots" / "old.png").write_bytes(b"")
-    made = report(SUITES) | {"ablations": ABLATIONS}
+    made = report(SUITES) | {"ablation": ABLATIONS}
     paths = plots.write_plots(tmp_path / "plots", made)
     assert [path.stem for path in paths] == [chart.name for chart in charts(made)]
     assert sorted(paths) == sorted((tmp_path / "plots").iterdir())
