@@ -16,6 +16,7 @@ from typing import Any
 import sgc
 from sgc.eval.data import Record, find_files, make_rows, read_jsonl, sample_rows
 from sgc.eval.suite import LoadOptions, Row, Score, Suite
+from sgc.eval.suites.gsm8k import SUITE as GSM8K
 
 PLAN = (
     "Make a plan for the question below: say which method you will use, in at most 80 words. Do "
@@ -101,13 +102,14 @@ def _suite(name: str, program: str, notes: str) -> Suite:
         name=name,
         title="Tree of thought (GSM8K)",
         program=program,
-        folder="gsm8k",
+        folder=GSM8K.folder,
         load=load,
         score=score,
         metric="majority of the last whole numbers",
         files=("gsm8k/test.jsonl",),
         defaults={"parallel": 64},
         notes=notes,
+        hub=GSM8K.hub,
     )
 
 
