@@ -51,7 +51,7 @@ class EngineConfig:
         cache: keep prefixes for later requests.
         cache_tree: find what a kept sequence has in common with a prompt; without it only
             sequences that the prompt begins with as a whole, and none that is being computed.
-        match_share: part of the requests, drawn by lot, that may find anything.
+        match_share: part of the requests, evenly spread, that may find anything.
         jump: ids that a constraint forces are computed together with what stands before them,
             not one a step.
         overlap: begin a step before the tokens of the one before it are known to the host.

@@ -41,7 +41,7 @@ class EngineOptions:
         cache: keep the KV of prefixes for later calls.
         cache_tree: find what a kept text has in common with a prompt; without it only texts that
             the prompt begins with as a whole (for comparisons, as is the next one).
-        match_share: part of the calls, drawn by lot, that may find kept prefixes.
+        match_share: part of the calls, evenly spread, that may find kept prefixes.
         max_running: sequences that are computed at once.
         prefill_tokens: prompt tokens that one step computes at most.
         mixed_tokens: the same for a step in which others decode: it bounds the time between two

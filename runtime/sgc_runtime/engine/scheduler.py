@@ -10,7 +10,6 @@ Progress: the oldest request in flight is never retracted, and a request alone a
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -23,6 +22,8 @@ from sgc_runtime.engine.prompt_budget import PromptBudget
 from sgc_runtime.engine.request import Prefix, Request, State
 from sgc_runtime.engine.request_memory import give_back, give_back_end, store
 from sgc_runtime.engine.safety import is_safe, most_that_may_go, need_of
+
+_GOLDEN = (5**0.5 - 1) / 2
 
 
 class Chunk(NamedTuple):
@@ -77,7 +78,7 @@ class Scheduler:
         self.prefilling: list[Request] = []
         self.running: list[Request] = []
         self._begun: list[tuple[Request, bool]] = []  # in the last plan; whether for the first time
-        self._lots = random.Random(0)  # for `match_share`
+        self._num_added = 0
         self._streak = 0
         self._stalled = False
         self._largest_need = 0  # of all in flight, or more
@@ -104,7 +105,8 @@ class Scheduler:
         if request.prefix is not None:
             request.anchor = self.forget(request.prefix)
         if self._config.match_share < 1.0:
-            request.may_match = self._lots.random() < self._config.match_share
+            self._num_added += 1  # spread evenly, also over few requests
+            request.may_match = self._num_added * _GOLDEN % 1.0 < self._config.match_share
         self.waiting.add(request)
         self.lifetimes.comes(request)
 

@@ -63,7 +63,7 @@ def test_so_many_of_the_calls_find_anything(share: float) -> None:
     sim.run()
     found = [cached(sim, [*HEAD, 40 + i % 9, i % 40], 1) > 0 for i in range(300)]
     assert abs(sum(found) / len(found) - share) < 0.08
-    assert found == again(share), "drawn by the same lot in every run"
+    assert found == again(share), "the same ones in every run"
 
 
 def again(share: float) -> list[bool]:
