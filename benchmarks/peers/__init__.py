@@ -1,0 +1,1 @@
+"""Other engines that replay one recorded run of an evaluation suite."""
