@@ -15,7 +15,18 @@ from sgc.cli.options import given, options_of
 from sgc.settings import RunSettings
 
 
-@click.command(short_help="Run evaluation suites and report scores and costs.")
+class _EvalCommand(click.Command):
+    """Lists the suites and their files below the options."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from sgc.eval.registry import ALL, find_suites
+
+        files = [(s.name, ", ".join(s.files) or "needs no data") for s in find_suites([ALL])]
+        with formatter.section("Suites and their files below --data"):
+            formatter.write_dl(files)
+
+
+@click.command(cls=_EvalCommand, short_help="Run evaluation suites and report scores and costs.")
 @click.argument("suites", metavar="SUITE...", nargs=-1, required=True)
 @click.option(
     "--data",

@@ -130,6 +130,13 @@ def test_scores_are_those_of_the_answers(evaluate: Any, tmp_path: Path) -> None:
     assert right == {"astronomy/0", "astronomy/1", "astronomy/3", "cooking_basics/3"}
 
 
+def test_help_lists_the_suites_and_their_files(sgc_cli: Sgc) -> None:
+    shown = sgc_cli("eval", "--help").out
+    for name in MODULES:
+        assert f"\n  {name} " in shown
+    assert "gsm8k/test.jsonl" in shown
+
+
 def test_a_suite_that_is_unknown_is_named(evaluate: Any) -> None:
     result = evaluate("nmlu", "--data", "builtin")
     assert result.code == 2
