@@ -125,7 +125,7 @@ def _table(columns: Sequence[tuple[str, Any]], suites: Mapping[str, Figures]) ->
 
 
 def _about(figures: Figures) -> list[str]:
-    lines = [f"{figures['title']}: {figures['metric']}."]
+    lines = [": ".join(filter(None, (figures["title"], figures["metric"]))) + "."]
     if figures["notes"]:
         lines.append(figures["notes"])
     means = ", ".join(f"{name} {value:.4f}" for name, value in figures.get("means", {}).items())
