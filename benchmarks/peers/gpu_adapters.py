@@ -1,4 +1,8 @@
-"""SGLang and vLLM, their offline engines on a GPU, where the packages are present."""
+"""SGLang and vLLM, their offline engines on a GPU, where the packages are present.
+
+All engines stay loaded in one run, so that repetitions come in turn; each takes a share of the
+memory.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from benchmarks.common.recording import Recording
 from benchmarks.gpu.peer_engines import SglangEngine, VllmEngine
 from benchmarks.peers.adapter import Ids, replay_in_waves
 
+_SHARE = 0.4  # of the GPU's memory, for each of the two
+
 
 class SglangBatches:
     """`sglang.Engine.generate`, a call for each list; scores by `logprob_start_len`."""
@@ -20,7 +26,7 @@ class SglangBatches:
 
     def __init__(self, model: str) -> None:
         try:
-            self._inner = SglangEngine(model)
+            self._inner = SglangEngine(model, mem_fraction_static=_SHARE)
         except ImportError as error:
             raise PeerMissing("sglang is not installed; it is left out") from error
         self._engine: Any = self._inner._engine
@@ -78,7 +84,7 @@ class VllmBatches:
 
     def __init__(self, model: str) -> None:
         try:
-            self._inner = VllmEngine(model)
+            self._inner = VllmEngine(model, gpu_memory_utilization=_SHARE)
         except ImportError as error:
             raise PeerMissing("vllm is not installed; it is left out") from error
         self._engine: Any = self._inner._engine
