@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sgc_ir.errors import InputError
+from sgc_ir.errors import EvalDataError
 
 
 class PassageSearch:
     """An index of passages; words are lower case, without English stop words, not stemmed."""
 
     def __init__(self, passages: Sequence[str]) -> None:
-        """Raises InputError where bm25s is not installed or there is nothing to find."""
+        """Raises EvalDataError where bm25s is not installed or there is nothing to find."""
         if not any(passage.strip() for passage in passages):
-            raise InputError("there are no passages to search in")
+            raise EvalDataError("there are no passages to search in")
         try:
             import bm25s
         except ImportError:
-            raise InputError("bm25s is not installed; pip install 'sgc[eval]'") from None
+            raise EvalDataError("bm25s is not installed; pip install 'sgc[eval]'") from None
         self._count = len(passages)
         self._words = bm25s.tokenize
         self._index = bm25s.BM25()

@@ -68,7 +68,8 @@ def _document(data: Mapping[str, Any]) -> str:
 
 def score(row: Row, output: Mapping[str, Any]) -> Score:
     """1 for the right answer; `said_yes` tells of a model that always says the same."""
-    return Score(float(output["value"] == row.expected), {"said_yes": output["value"] == "Yes"})
+    answer = output["value"]
+    return Score(float(answer == row.expected), {"said_yes": float(answer == "Yes")})
 
 
 SUITE = Suite(

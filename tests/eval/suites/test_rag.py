@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sgc.eval.suite import LoadOptions, Row, Score
 pytest.importorskip("bm25s", reason="bm25s is not installed (pip install 'sgc[eval]')")
 
 from sgc.eval.retrieval import PassageSearch
-from sgc_ir.errors import EvalDataError, InputError
+from sgc_ir.errors import EvalDataError
 from sgc_ir.params import SamplingParams
 
 TEXTS = ["Owls hunt mice at night.", "Salt is mined in the mountains.", "Bees gather nectar."]
@@ -45,8 +46,14 @@ def test_a_search_needs_passages_and_gives_no_more_than_there_are() -> None:
     assert sorted(PassageSearch(TEXTS).best(["owls"], 9)[0]) == [0, 1, 2]
     assert sorted(PassageSearch(TEXTS).best(["???"], 3)[0]) == [0, 1, 2]
     assert PassageSearch(TEXTS).best([], 3) == []
-    with pytest.raises(InputError, match="no passages"):
+    with pytest.raises(EvalDataError, match="no passages"):
         PassageSearch([" "])
+
+
+def test_without_the_library_only_this_suite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    with pytest.raises(EvalDataError, match=r"pip install 'sgc\[eval\]'"):
+        builtin_rows("rag")
 
 
 def test_most_questions_find_their_passage_and_examples_are_not_asked() -> None:
