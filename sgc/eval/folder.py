@@ -21,8 +21,9 @@ class SuiteFolder:
     Files: `rows.jsonl` (arguments), `outputs.jsonl` (records of `sgc run`, and its journal while
     rows are missing), `times.jsonl` (when each row ran, and its tokens), `stats.json` (numbers of
     the last run), `scores.jsonl` (a line a row: `id, group, score, detail, error`),
-    `samples.jsonl` where asked for, and `finished.json` (the settings of a run whose rows are all
-    good).
+    `samples.jsonl` (texts of each row) and `calls.jsonl` (every model call, in a record of `sgc run
+    --record`, which `--replay` takes) where asked for, and `finished.json` (the settings of a run
+    whose rows are all good).
     """
 
     path: Path
@@ -50,6 +51,10 @@ class SuiteFolder:
     @property
     def samples(self) -> Path:
         return self.path / "samples.jsonl"
+
+    @property
+    def calls(self) -> Path:
+        return self.path / "calls.jsonl"
 
     @property
     def finished(self) -> Path:

@@ -142,7 +142,7 @@ def _run_rows(suite: Suite, rows: Sequence[Row], options: EvalOptions, folder: S
             tools=None,
             stats=folder.stats,
             trace=None,
-            record=None,
+            record=folder.calls if options.samples else None,
             replay=None,
             full_text=options.samples,
             quiet=options.quiet,

@@ -90,6 +90,9 @@ def test_compiled_and_interpreted_suites_give_the_same(
     for file in ("scores.jsonl", "samples.jsonl", "outputs.jsonl"):
         compiled = (tmp_path / "a" / name / file).read_bytes()
         assert compiled == (tmp_path / "b" / name / file).read_bytes()
+    calls = [(tmp_path / part / name / "calls.jsonl").read_text() for part in "ab"]
+    kept = [sum('"kind"' in line for line in text.splitlines()) for text in calls]
+    assert kept[0] == kept[1] > 0
     figures = report_of(tmp_path / "a")["suites"][name]
     assert (figures["rows"], figures["failed"]) == (2, 0)
     assert figures["model_calls"] >= 2
