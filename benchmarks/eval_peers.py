@@ -157,8 +157,9 @@ class _Workload:
     def _same_first_ids(self, run: SuiteRun) -> dict[str, float]:
         from benchmarks.peers.adapter import same_first_ids
 
+        ours = self._replays[OURS]
         return {
-            name: round(same_first_ids(run.recording, replay), 3)
+            name: round(same_first_ids(run.recording, replay, ours), 3)
             for name, replay in self._replays.items()
         }
 

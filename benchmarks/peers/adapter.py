@@ -83,17 +83,13 @@ def check_work(recording: Recording, replay: Replay) -> None:
         raise ValueError(f"{replay.scored} scored choices instead of {recording.num_scored}")
 
 
-def same_first_ids(recording: Recording, replay: Replay) -> float:
-    """Share of the calls without a parent whose first id is the recorded one; 1.0 where there is
-    no gen among them.
-
-    The recorded ids are greedy picks under the program's own constraints, and prompts of later
-    calls differ with what an engine made before; so this is no measure of quality.
-    """
+def same_first_ids(recording: Recording, replay: Replay, ours: Replay) -> float:
+    """Share of the greedy calls without a parent whose first id is the one of our replay; 1.0
+    where there is none. Rounding turns few of them; prompts that were not the same turn many."""
     pairs = [
-        (call.output[0], ids[0])
-        for call, ids in zip(recording.calls, replay.outputs, strict=True)
-        if call.parent is None and call.output and ids and not call.heat
+        (own[0], ids[0])
+        for call, ids, own in zip(recording.calls, replay.outputs, ours.outputs, strict=True)
+        if call.parent is None and call.output and not call.heat
     ]
     return sum(a == b for a, b in pairs) / len(pairs) if pairs else 1.0
 

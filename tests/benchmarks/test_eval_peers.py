@@ -99,8 +99,9 @@ def test_other_work_is_refused(outputs: list[Ids], scored: int, message: str) ->
 
 
 def test_first_ids_of_calls_without_a_parent_are_compared() -> None:
-    assert same_first_ids(RUN.recording, Replay(1.0, [[4, 0], [], [0]], 2)) == 1.0
-    assert same_first_ids(RUN.recording, Replay(1.0, [[0, 5], [], [11]], 2)) == 0.0
+    ours = Replay(1.0, [[4, 5], [], [11]], 2)
+    assert same_first_ids(RUN.recording, Replay(1.0, [[4, 0], [], [0]], 2), ours) == 1.0
+    assert same_first_ids(RUN.recording, Replay(1.0, [[0, 5], [], [11]], 2), ours) == 0.0
 
 
 def test_an_engine_without_scores_says_so() -> None:
