@@ -127,6 +127,8 @@ class GuidanceLlamaCpp:
         engine = self._model._interpreter.engine
         texts = Texts(self._tokenizer, lambda text: engine.tokenizer.encode(text.encode()), "it")
         prompts = [texts.of(call.prompt) for call in recording.calls]
+        # What comes last is all that its context keeps: an unrelated text empties it.
+        _ = str(self._model + "~" + self._guidance.gen(max_tokens=1, temperature=0.0))
         outputs: list[Ids] = []
         begin = time.perf_counter()
         for call, prompt in zip(recording.calls, prompts, strict=True):
