@@ -56,7 +56,7 @@ def read_jsonl(path: Path, fields: Sequence[str] = ()) -> list[Record]:
     Raises EvalDataError for a file that cannot be read and for a field that no row has.
     """
     records = []
-    for line, text in enumerate(_text(path).splitlines(), 1):
+    for line, text in enumerate(_lines(path), 1):
         if text.strip():
             records.append(_parsed(Record(place(path, line)), text))
     return _with_fields(path, records, fields)
@@ -97,8 +97,13 @@ def read_csv(path: Path, columns: Sequence[str], header: bool = True) -> list[Re
 
 def read_lines(path: Path) -> list[Record]:
     """The lines of a text file, without blank ones. Raises EvalDataError."""
-    lines = enumerate(_text(path).splitlines(), 1)
+    lines = enumerate(_lines(path), 1)
     return [Record(place(path, n), text) for n, text in lines if text.strip()]
+
+
+def _lines(path: Path) -> list[str]:
+    # Not splitlines(): JSON may hold other line separators, such as U+2028, inside its texts.
+    return _text(path).split("\n")
 
 
 def place(path: Path, line: int) -> str:

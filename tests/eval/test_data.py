@@ -33,6 +33,13 @@ def test_cells_may_hold_lines_and_quotes(tmp_path: Path) -> None:
     assert records[2].problem.endswith("a.csv:6: there are 1 columns and not 2")
 
 
+def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"x": "one\u2028text\x85"}\r\n\n{"x": 2}\n')
+    records = read_jsonl(path, ["x"])
+    assert [record.data for record in records] == [{"x": "one\u2028text\x85"}, {"x": 2}]
+    assert [record.place.rpartition(":")[2] for record in records] == ["1", "3"]
+
+
 def test_a_column_that_is_nowhere_stops(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", "x,y\n1,2\n")
     with pytest.raises(EvalDataError, match=r"a\.csv:1: there is no column 'z' but x, y"):
