@@ -30,6 +30,8 @@ RUN_OPTIONS = {
         "--record",
         "--replay",
         "--no-cache",
+        "--no-cache-tree",
+        "--match-share",
         "--no-jump",
     ),
     *("--memory-share", "--attention", "--kv-dtype", "--deterministic", "--overlap", "--no-graphs"),
@@ -50,7 +52,7 @@ RUN_OPTIONS = {
 def test_version_and_help(sgc_cli: Sgc) -> None:
     assert sgc_cli("--version").out == "sgc 0.1.0\n"
     shown = sgc_cli("--help").out
-    for command in ("compile", "inspect", "diff", "run", "models"):
+    for command in ("compile", "inspect", "diff", "run", "eval", "models"):
         assert command in shown
         assert sgc_cli(command, "--help").code == 0
         assert sgc_cli(command, "-h").out.startswith(f"Usage: sgc {command}")
