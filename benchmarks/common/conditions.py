@@ -10,7 +10,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("torch", "transformers", "llama-cpp-python", "numpy", "sgc")
+_PACKAGES = (
+    "torch",
+    "transformers",
+    "llama-cpp-python",
+    "outlines",
+    "guidance",
+    "numpy",
+    "sgc",
+)
 _ROOT = Path(__file__).resolve().parents[2]
 
 
