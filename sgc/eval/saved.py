@@ -39,9 +39,9 @@ class SavedReport:
         if not path.exists():
             return None
         found: dict[str, float | None] = {}
-        for number, line in enumerate(_text(path).split("\n"), start=1):
-            if not line:
-                continue
+        text = _text(path)
+        lines = text.removesuffix("\n").split("\n") if text else []
+        for number, line in enumerate(lines, start=1):
             row, value = _score(f"{path}:{number}", line)
             if row in found:
                 raise CommandError(f"{path}:{number}: the row {row!r} stands twice", _ADVICE)
