@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sgc.eval.tables import number, percent, piped
 from sgc.eval.variants import FULL
 
 Figures = Mapping[str, Any]
@@ -29,12 +30,12 @@ def _relative(found: Mapping[str, Any]) -> list[str]:
     rows = []
     for name, facts in found["variants"].items():
         if name == FULL:
-            speeds = [_number(table[name]["programs_per_s"], 2) for table in suites.values()]
+            speeds = [number(table[name]["programs_per_s"], 2) for table in suites.values()]
             rows.append([facts["title"], *(f"{speed}/s" for speed in speeds), "1"])
             continue
         ratios = [_ratio(table[name]) for table in suites.values()]
         rows.append([f"{name}: {facts['title']}", *ratios, f"{found['mean'][name]:.2f}"])
-    return _table(["programs/s relative to the whole", *suites, "geometric mean"], rows)
+    return piped([["programs/s relative to the whole", *suites, "geometric mean"], *rows])
 
 
 def _notes(found: Mapping[str, Any]) -> list[str]:
@@ -60,7 +61,7 @@ def _costs(suites: Tables) -> list[str]:
     for suite, table in suites.items():
         for name, f in table.items():
             rows.append([suite, name, *_cost_cells(f)])
-    return _table(["suite", "variant", *_COSTS], rows)
+    return piped([["suite", "variant", *_COSTS], *rows])
 
 
 _COSTS = ("hit rate", "computed tokens", "passes", "batch", "p50, s", "p99, s", "peak KV tokens")
@@ -69,13 +70,13 @@ _COSTS = ("hit rate", "computed tokens", "passes", "batch", "p50, s", "p99, s", 
 def _cost_cells(f: Figures) -> list[str]:
     passes = None if f["decode_steps"] is None else f["prefill_steps"] + f["decode_steps"]
     return [
-        _percent(f["hit_rate"]),
-        _number(f["computed_tokens"]),
-        _number(passes),
-        _number(f["mean_running"], 1),
-        _number(f["latency_p50_s"], 2),
-        _number(f["latency_p99_s"], 2),
-        _number(f["peak_kv_tokens"]),
+        percent(f["hit_rate"]),
+        number(f["computed_tokens"]),
+        number(passes),
+        number(f["mean_running"], 1),
+        number(f["latency_p50_s"], 2),
+        number(f["latency_p99_s"], 2),
+        number(f["peak_kv_tokens"]),
     ]
 
 
@@ -84,19 +85,19 @@ def _optimum(suites: Tables) -> list[str]:
     for suite, table in suites.items():
         actual, best = table[FULL]["hit_rate"], table[FULL]["optimal_hit_rate"]
         share = actual / best if actual is not None and best else None
-        rows.append([suite, _percent(actual), _percent(best), _percent(share)])
-    return _table(["suite", "hit rate", "optimum", "share of it"], rows)
+        rows.append([suite, percent(actual), percent(best), percent(share)])
+    return piped([["suite", "hit rate", "optimum", "share of it"], *rows])
 
 
 def _sweep(points: Sequence[Figures]) -> list[str]:
     rows = [
         [
             f"{100 * p['match_share']:.0f} %",
-            _percent(p["hit_rate"]),
-            _number(p["programs_per_s"], 2),
+            percent(p["hit_rate"]),
+            number(p["programs_per_s"], 2),
             _ratio(p),
-            _number(p["latency_mean_s"], 2),
-            _number(p["mean_running"], 1),
+            number(p["latency_mean_s"], 2),
+            number(p["mean_running"], 1),
         ]
         for p in points
     ]
@@ -108,22 +109,9 @@ def _sweep(points: Sequence[Figures]) -> list[str]:
         "mean latency, s",
         "batch",
     ]
-    return _table(head, rows)
+    return piped([head, *rows])
 
 
 def _ratio(f: Figures) -> str:
     low, high = f["relative_range"]
     return f"{f['relative']:.2f} ({low:.2f} to {high:.2f})"
-
-
-def _number(value: float | None, digits: int = 0) -> str:
-    return "-" if value is None else f"{value:,.{digits}f}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    return [*lines, *("| " + " | ".join(row) + " |" for row in rows)]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sgc.eval.compare import SIGNIFICANT
+from sgc.eval.tables import Rows, aligned, percent, piped
 
-Rows = Sequence[Sequence[str]]
 _SHARES = ("hit_rate", "optimal_hit_rate")
 _NOTE = (
     "p-values are of each suite alone: of 20 equal suites one is below 0.05 by chance. Times and "
@@ -17,7 +17,7 @@ _NOTE = (
 
 def comparison_text(result: Mapping[str, Any], markdown: bool = False) -> str:
     """What `sgc.eval.compare.compare` found, in words and tables."""
-    table = _piped if markdown else _aligned
+    table = piped if markdown else aligned
     head = "# " if markdown else ""
     parts = [f"{head}A: {result['first']}, B: {result['second']}", ""]
     suites: Mapping[str, Any] = result["suites"]
@@ -44,7 +44,7 @@ def _score_rows(suites: Mapping[str, Any]) -> Rows:
         low, high = score["interval"]
         mark = " *" if score["p_value"] < SIGNIFICANT else ""
         difference = f"{100 * score['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
-        means = [_percent(score["first"]), _percent(score["second"])]
+        means = [percent(score["first"]), percent(score["second"])]
         counts = [f"{score[field]:,}" for field in ("rows", "better", "worse")]
         rows.append([name, *means, difference, p_text(score["p_value"]) + mark, *counts])
     return rows
@@ -80,7 +80,7 @@ def _figure(field: str, value: float | None) -> str:
     if value is None:
         return "-"
     if field in _SHARES:
-        return _percent(value)
+        return percent(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
@@ -108,25 +108,8 @@ def _plain(value: Any) -> str:
     return "-" if value is None else " ".join(str(value).split())
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
-
-
 def p_text(value: float) -> str:
     """A p-value with as many digits as tell something."""
     if value < 0.0001:
         return "< 0.0001"
     return f"{value:.4f}" if value < 0.01 else f"{value:.2f}"
-
-
-def _aligned(rows: Rows) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
-def _piped(rows: Rows) -> list[str]:
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]

@@ -14,6 +14,7 @@ from sgc.eval.folder import write_json
 from sgc.eval.options import BUILTIN
 from sgc.eval.page import report_page
 from sgc.eval.plots import can_plot, write_plots
+from sgc.eval.tables import aligned, number, percent, piped
 from sgc.files import write_atomically
 
 NOT_THE_BENCHMARK = (
@@ -61,17 +62,7 @@ def summary(suites: Mapping[str, Figures]) -> str:
     """The table that `sgc eval` prints: a line a suite."""
     cells = [[name for name, _ in _SUMMARY]]
     cells += [[show(name, figures) for _, show in _SUMMARY] for name, figures in suites.items()]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in cells]
-    return "".join(line.rstrip() + "\n" for line in lines)
-
-
-def percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"
-
-
-def _number(value: float | None, digits: int = 0) -> str:
-    return "-" if value is None else f"{value:,.{digits}f}"
+    return "".join(line + "\n" for line in aligned(cells))
 
 
 def _accuracy(name: str, figures: Figures) -> str:
@@ -82,7 +73,7 @@ def _accuracy(name: str, figures: Figures) -> str:
 
 
 def _of(field: str, digits: int = 0) -> Any:
-    return lambda name, figures: _number(figures[field], digits)
+    return lambda name, figures: number(figures[field], digits)
 
 
 def _share(field: str) -> Any:
@@ -118,10 +109,9 @@ _SUMMARY = (*_SCORES[:1], _SCORES[2], _ROWS, _FAILED, _SCORES[5], _COSTS[1], _CO
 
 
 def _table(columns: Sequence[tuple[str, Any]], suites: Mapping[str, Figures]) -> list[str]:
-    lines = ["| " + " | ".join(title for title, _ in columns) + " |", "|---" * len(columns) + "|"]
-    for name, figures in suites.items():
-        lines.append("| " + " | ".join(show(name, figures) for _, show in columns) + " |")
-    return lines
+    rows = [[title for title, _ in columns]]
+    rows += [[show(name, figures) for _, show in columns] for name, figures in suites.items()]
+    return piped(rows)
 
 
 def _about(figures: Figures) -> list[str]:
@@ -135,18 +125,20 @@ def _about(figures: Figures) -> list[str]:
 def _groups(figures: Figures) -> list[str]:
     if not figures["groups"]:
         return []
-    lines = ["| group | rows | score (95 % interval) |", "|---|---|---|"]
-    for name, group in figures["groups"].items():
-        lines.append(f"| {name} | {group['rows']:,} | {_accuracy(name, group)} |")
-    return [*lines, ""]
+    rows = [["group", "rows", "score (95 % interval)"]]
+    rows += [
+        [name, number(group["rows"]), _accuracy(name, group)]
+        for name, group in figures["groups"].items()
+    ]
+    return [*piped(rows), ""]
 
 
 def _conditions(values: Mapping[str, Any]) -> list[str]:
-    lines = ["| condition | value |", "|---|---|"]
+    rows = [["condition", "value"]]
     for name, value in values.items():
         if isinstance(value, Mapping):
             value = ", ".join(f"{key} {part}" for key, part in value.items() if part is not None)
         elif isinstance(value, list):
             value = " ".join(map(str, value))
-        lines.append(f"| {name} | {value} |")
-    return lines
+        rows.append([name, str(value)])
+    return piped(rows)
